@@ -1,0 +1,1 @@
+"""Everything that knows Python syntax: decoding, scopes and events from ``ast``, edits through libcst."""

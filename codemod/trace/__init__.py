@@ -1,0 +1,1 @@
+"""Effective configs: what a recipe really ends up with."""

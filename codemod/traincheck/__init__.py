@@ -1,0 +1,1 @@
+"""The training check: does a rewritten recipe still train?"""

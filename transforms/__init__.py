@@ -1,0 +1,1 @@
+"""One module per rule, and `plan`, which decides what a rewrite may do."""
