@@ -1,1 +1,50 @@
-"""Effective configs: what a recipe really ends up with."""
+"""Effective configs: what a recipe really ends up with.
+
+`trace_targets` runs recipe functions and scripts in a child process, in which whatever cannot be imported is a
+recording stand-in, and returns the settings each one ends up with. `compare` judges two such results, before and after
+a migration. Nothing here executes user code in the calling process.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fsdp_migrate.trace.compare import Comparison, Difference, Status, compare
+    from fsdp_migrate.trace.public import public_recipe
+    from fsdp_migrate.trace.run import TraceError, trace_targets
+    from fsdp_migrate.trace.values import Assumption, Setting, TracedRecipe, Unknown
+
+__all__ = [
+    "Assumption",
+    "Comparison",
+    "Difference",
+    "Setting",
+    "Status",
+    "TraceError",
+    "TracedRecipe",
+    "Unknown",
+    "compare",
+    "public_recipe",
+    "trace_targets",
+]
+
+_HOMES = {
+    "compare": ("Comparison", "Difference", "Status", "compare"),
+    "public": ("public_recipe",),
+    "run": ("TraceError", "trace_targets"),
+    "values": ("Assumption", "Setting", "TracedRecipe", "Unknown"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import on first use: a run that traces nothing should not pay for it."""
+    from importlib import import_module
+
+    for module, names in _HOMES.items():
+        if name in names:
+            # `compare` is a submodule and a function: the function wins, whichever was asked for first.
+            loaded = import_module(f"{__name__}.{module}")
+            globals().update({n: getattr(loaded, n) for n in names})
+            return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
