@@ -26,7 +26,7 @@ TIMEOUT: Final = 20.0
 """Seconds for one recipe, or for loading one file."""
 
 _MAX_LINE: Final = 64 << 20
-_PYTHON: Final = (sys.executable, "-I", "-X", "utf8")
+_PYTHON: Final = (sys.executable, "-P", "-X", "utf8")
 _START: Final = (
     "import sys, json; job, pipe, sys.path[:] = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]); "
     "from fsdp_migrate.trace.child import main; main(job, int(pipe))"
@@ -96,8 +96,7 @@ def trace_targets(
         "aliases": aliases,
         "cpu_seconds": 3600,
         "replaced": {
-            str(path.absolute()): source.decode("utf-8", "surrogateescape")
-            for path, source in (replaced or {}).items()
+            str(path.absolute()): source.decode("utf-8", "surrogateescape") for path, source in (replaced or {}).items()
         },
     }
     return _Run(job, resolved, timeout).run()
@@ -157,17 +156,7 @@ class _Run:
         reader, writer = os.pipe()
         try:
             process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-I",
-                    "-X",
-                    "utf8",
-                    "-c",
-                    _START,
-                    str(job_file),
-                    str(writer),
-                    json.dumps(_search_path()),
-                ],
+                [*_PYTHON, "-c", _START, str(job_file), str(writer), json.dumps(_search_path())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,

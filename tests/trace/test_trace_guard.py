@@ -1,0 +1,137 @@
+"""Hostile recipes: nothing they do reaches the caller, the disk, the network or another recipe."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from fsdp_migrate.trace import trace_targets
+
+HOSTILE = Path(__file__).parents[2] / "fixtures" / "trace" / "hostile" / "recipes.py"
+
+
+def reasons(*names: str, timeout: float = 20.0) -> dict[str, str]:
+    """Trace hostile recipes, with a harmless one before and after."""
+    targets = [f"{HOSTILE}::{name}_config" for name in ("a_good", *names, "z_last")]
+    recipes = trace_targets(targets, timeout=timeout)
+    assert recipes[0]["ddp.use_megatron_fsdp"] is True
+    assert recipes[-1]["ddp.use_megatron_fsdp"] is True
+    return {recipe.name.removesuffix("_config"): recipe.reason for recipe in recipes[1:-1]}
+
+
+def test_endless_loops_end():
+    found = reasons("endless_loop", "endless_loop_that_catches_everything", timeout=1.5)
+    assert set(found.values()) == {"took longer than 1.5 s"}
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("exits", "called sys.exit(1): no GPU"),
+        ("exits_at_once", "ended the process with exit status 3"),
+        ("forks", "starting a process is refused"),
+        ("runs_a_command", "starting a process is refused"),
+        ("runs_a_shell", "starting a process is refused"),
+        ("allocates_one_gigabyte", "MemoryError"),
+        ("allocates", "MemoryError"),
+        ("connects", "network access is refused"),
+        ("resolves_a_name", "network access is refused"),
+        ("kills_its_parent", "sending a signal is refused"),
+        ("kills_itself", "ended the process with SIG"),
+        ("recurses", "RecursionError"),
+        ("raises_a_base_exception", "KeyboardInterrupt"),
+        ("raises_without_text", "Odd"),
+        ("closes_every_descriptor", "ended the process"),
+        ("breaks_the_interpreter", "ended the process"),
+        ("writes_to_every_descriptor", ""),
+        ("leaves_a_thread", ""),
+        ("huge", ""),
+        ("holds_itself", ""),
+        ("odd_numbers", ""),
+    ],
+)
+def test_what_becomes_of(name, reason):
+    found = reasons(name)[name]
+    assert reason in found
+    assert bool(reason) == bool(found)
+
+
+def test_what_recipes_print_goes_nowhere(capfd):
+    assert reasons("prints") == {"prints": ""}
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [
+        ("writes_a_file", True),
+        ("writes_through_a_link", True),
+        ("removes_a_file", True),
+        ("renames_a_file", True),
+        ("writes_in_its_own_folder", False),
+    ],
+)
+def test_nothing_outside_the_temporary_folder_changes(tmp_path, monkeypatch, name, refused):
+    copy = tmp_path / "recipes.py"
+    copy.write_bytes(HOSTILE.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    [recipe] = trace_targets([f"{copy}::{name}_config"])
+    assert ("without side effects" in recipe.reason) is refused
+    assert os.listdir(tmp_path) == ["recipes.py"]
+    assert copy.read_bytes() == HOSTILE.read_bytes()
+
+
+def test_files_of_the_working_directory_can_be_read(repository, monkeypatch):
+    monkeypatch.chdir(repository.root)
+    repository.write({"data/size.txt": "8"})
+    recipe = repository.one(
+        """
+        import torch
+
+        def my_config():
+            with open("data/size.txt") as file:
+                return torch.ConfigContainer(train=int(file.read()))
+        """
+    )
+    assert recipe["train"] == 8
+
+
+def test_a_module_that_kills_the_process_is_named_once(repository):
+    repository.write(
+        {
+            "deadly.py": "import os\nos._exit(5)\n",
+            "a.py": "import deadly\ndef a_config(): pass\n",
+            "b.py": "import deadly\ndef b_config(): pass\n",
+            "c.py": "import torch\ndef c_config(): return torch.ConfigContainer(train=1)\n",
+        }
+    )
+    first, second, third = repository.trace("a.py", "b.py", "c.py")
+    for recipe in (first, second):
+        assert "deadly.py cannot be loaded: ended the process with exit status 5" in recipe.reason
+    assert third["train"] == 1
+
+
+def test_a_script_that_kills_the_process(repository):
+    repository.write(
+        {
+            "script.py": "import os\nfrom x import pretrain\npretrain_it = os._exit(6)\npretrain(1)\n",
+            "recipe.py": "import torch\ndef c_config(): return torch.ConfigContainer(train=1)\n",
+        }
+    )
+    script, recipe = repository.trace("script.py", "recipe.py")
+    assert script.reason == "ended the process with exit status 6"
+    assert recipe["train"] == 1
+
+
+def test_a_recipe_does_not_see_the_arguments_of_the_caller(repository):
+    recipe = repository.one(
+        """
+        import sys
+        import torch
+
+        def my_config():
+            return torch.ConfigContainer(train=sys.argv[1:], model=sys.stdin.read())
+        """
+    )
+    assert (recipe["train"], recipe["model"]) == ([], "")
