@@ -1,0 +1,418 @@
+"""The command line. It parses, calls the steps in order, and turns what they say into output and an exit code."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+
+import click
+
+from fsdp_migrate import __version__
+
+if TYPE_CHECKING:
+    from fsdp_migrate.api import Options
+    from fsdp_migrate.findings import Result
+    from fsdp_migrate.progress import Progress
+    from fsdp_migrate.render import Totals
+    from fsdp_migrate.run import Found, Outcome, Ranges
+
+PROGRAM = "fsdp-migrate"
+TARGETS = ("0.4", "0.5", "0.6", "main")
+STDIN_NAME = "stdin.py"
+
+# name -> ("module:attribute", what it does). The module is imported when the subcommand is used.
+SUBCOMMANDS = {
+    "rules": ("fsdp_migrate.explain:rules", "List the rules."),
+    "explain": ("fsdp_migrate.explain:explain", "Say what a rule does, why, and show examples."),
+    "trace": ("fsdp_migrate.trace.command:trace", "Print the settings that a recipe really ends up with."),
+    "train-check": ("fsdp_migrate.traincheck.command:train_check", "Train recipes for a few steps and judge them."),
+}
+_MIGRATION = "migrate"  # what runs when no subcommand is named; not a word of the command line
+
+
+class _Entry(click.Group):
+    """The migration with its PATHS, unless the first word is a subcommand's name."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or args[0] not in SUBCOMMANDS:
+            args = [_MIGRATION, *args]
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(SUBCOMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in SUBCOMMANDS:
+            return super().get_command(ctx, name)
+        module, _, attribute = SUBCOMMANDS[name][0].partition(":")
+        try:
+            command = getattr(import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            raise click.ClickException(
+                f"'{name}' needs the Python package {error.name!r}, which is not installed: install it and try again"
+            ) from error
+        assert isinstance(command, click.Command)
+        return command
+
+
+class _MigrationContext(click.Context):
+    @property
+    def command_path(self) -> str:
+        return self.parent.command_path if self.parent else PROGRAM
+
+
+class _Migration(click.Command):
+    context_class = _MigrationContext
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in SUBCOMMANDS.items()])
+        super().format_epilog(ctx, formatter)
+
+
+class _LineRange(click.ParamType[tuple[str, int, int]]):
+    name = "FILE:A-B"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int, int]:
+        file, _, span = str(value).rpartition(":")
+        first, dash, last = span.partition("-")
+        if not file or not first.isdecimal() or not (last.isdecimal() if dash else True):
+            self.fail(f"{value!r} is not FILE:A-B: write for example recipes/llama.py:10-20", param, ctx)
+        start, end = int(first), int(last or first)
+        if not 1 <= start <= end:
+            self.fail(f"{value!r}: lines count from 1, and the first is not after the last", param, ctx)
+        return file, start, end
+
+
+def _split(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word for words in value for word in words.replace(",", " ").split())
+
+
+def _known_codes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    prefixes = tuple(word.upper() for word in _split(ctx, param, value))
+    if prefixes:
+        from fsdp_migrate.registry import codes
+
+        known = sorted(codes())
+        for prefix in prefixes:
+            if not any(code.startswith(prefix) for code in known):
+                from difflib import get_close_matches
+
+                near = get_close_matches(prefix, known, n=1, cutoff=0.5)
+                hint = f"did you mean {near[0]}?" if near else f"'{PROGRAM} rules' lists them all"
+                raise click.BadParameter(f"no rule code begins with {prefix}: {hint}", ctx, param)
+    return prefixes
+
+
+@click.group(cls=_Entry, name=PROGRAM, add_help_option=False)
+def cli() -> None:
+    """Entry point: the migration, or a subcommand."""
+
+
+@cli.command(
+    _MIGRATION,
+    cls=_Migration,
+    hidden=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit codes: 0 nothing is left to do, 1 something is, 2 something could not be done.",
+)
+@click.argument("paths", nargs=-1, type=click.Path())
+@click.option("--diff", is_flag=True, help="Print a unified diff, write nothing; exit 1 if and only if there is one.")
+@click.option("--write", is_flag=True, help="Apply the safe fixes.")
+@click.option("--check", is_flag=True, help="One line per file that something is left to do in; for CI.")
+@click.option("--unsafe-fixes", is_flag=True, help="Also apply fixes that may change what the code does.")
+@click.option(
+    "--select", multiple=True, callback=_known_codes, metavar="CODES", help="Only these rules (FSDP0,FSDP101)."
+)
+@click.option("--ignore", multiple=True, callback=_known_codes, metavar="CODES", help="Not these rules.")
+@click.option("--lines", multiple=True, type=_LineRange(), help="Only findings in these lines of FILE, only that file.")
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out what matches, in .gitignore's syntax.")
+@click.option("--include", multiple=True, metavar="PATTERN", help="Below folders, look only at what matches.")
+@click.option("-j", "--jobs", type=click.IntRange(min=1), help="Most worker processes.  [default: the CPUs]")
+@click.option("--target", type=click.Choice(TARGETS), help="The Megatron-Bridge release to migrate to.")
+@click.option("--stdin-filename", metavar="NAME", help="With PATHS '-': the name of the file that stdin holds.")
+@click.option("--statistics", is_flag=True, help="Count the findings of each rule.")
+@click.option("--allow-dirty", is_flag=True, help="Write files although they have uncommitted changes.")
+@click.option("--allow-hardlinks", is_flag=True, help="Write files that have several hard links, in place.")
+@click.option("-q", "--quiet", is_flag=True, help="No notes and no summary on stderr; errors stay.")
+@click.option("-v", "--verbose", is_flag=True, help="Tracebacks and what was skipped, on stderr.")
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
+@click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
+def migrate(**arguments: Any) -> int:
+    """Move use_megatron_fsdp from cfg.dist to cfg.ddp in Megatron-Bridge recipes, safely.
+
+    Without an option it reports what it finds in PATHS (default: the working directory) and changes nothing.
+    A PATHS of '-' reads one file from stdin and writes the result, or with --diff the diff, to stdout.
+    """
+    return _Run(arguments).main()
+
+
+class _Run:
+    """One run of the migration. Holds the arguments; every method is one step."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        self.paths: list[str] = list(arguments["paths"])
+        self.diff: bool = arguments["diff"]
+        self.write: bool = arguments["write"]
+        self.check: bool = arguments["check"]
+        self.exclude: tuple[str, ...] = arguments["exclude"]
+        self.include: tuple[str, ...] = arguments["include"]
+        self.stdin_filename: str | None = arguments["stdin_filename"]
+        self.statistics: bool = arguments["statistics"]
+        self.allow_dirty: bool = arguments["allow_dirty"]
+        self.allow_hardlinks: bool = arguments["allow_hardlinks"]
+        self.quiet: bool = arguments["quiet"]
+        self.verbose: bool = arguments["verbose"]
+        self.jobs: int | None = arguments["jobs"]
+        self.selection = {
+            "select": arguments["select"],
+            "ignore": arguments["ignore"],
+            "unsafe": arguments["unsafe_fixes"],
+            "target": arguments["target"] or "",
+        }
+        self.lines: tuple[tuple[str, int, int], ...] = arguments["lines"]
+        self.colour = _wants_colour(arguments["color"], sys.stdout)
+        self.error_colour = _wants_colour(arguments["color"], sys.stderr)
+        self._check_usage()
+
+    def _check_usage(self) -> None:
+        if self.write and (self.diff or self.check):
+            raise click.UsageError("--write changes files, --diff and --check do not: leave one of them out")
+        if "-" in self.paths:
+            if len(self.paths) > 1:
+                raise click.UsageError("'-' (stdin) stands alone: leave the other PATHS out")
+            if self.write:
+                raise click.UsageError("the result for '-' goes to stdout: leave --write out")
+        elif self.stdin_filename is not None:
+            raise click.UsageError("--stdin-filename goes with a PATHS of '-': add it")
+
+    def main(self) -> int:
+        if self.paths == ["-"]:
+            return self._stdin()
+        from fsdp_migrate.progress import Progress
+        from fsdp_migrate.render import Totals
+
+        with Progress(enabled=not self.quiet) as progress:
+            found = self._find(progress)
+            totals = Totals(looked_at=found.looked_at)
+            outcomes = self._outcomes(found, progress)
+            if self.write:
+                outcomes = iter(self._written(list(outcomes)))
+            shows = sys.stdout.isatty()
+            for piece in self._rendered(totals.counted(self._complaining(outcomes, progress))):
+                if shows:
+                    progress.hide()
+                _print(piece)
+        self._finish(totals)
+        return totals.exit_code(only_changes=self.diff and not self.check)
+
+    def _find(self, progress: Progress) -> Found:
+        from fsdp_migrate.run import find
+
+        paths = self.paths or [file for file, _, _ in self.lines] or ["."]
+        found = find(paths, exclude=self.exclude, include=self.include, report=progress.update)
+        if self.lines:
+            found.keep(self._ranges(found.paths))
+        for skipped in found.skipped:
+            self._note(f"{skipped.path}: {skipped.message}")
+        return found
+
+    def _ranges(self, paths: Iterable[str]) -> dict[str, Ranges]:
+        """The ranges of --lines for those of `paths` that it names, however it spells them."""
+        ranges: dict[str, Ranges] = {}
+        for file, start, end in self.lines:
+            real = os.path.realpath(file)
+            ranges[real] = (*ranges.get(real, ()), (start, end))
+        return {path: ranges[real] for path in paths if (real := os.path.realpath(path)) in ranges}
+
+    def _outcomes(self, found: Found, progress: Progress) -> Iterator[Outcome]:
+        from fsdp_migrate.run import Outcome, available_cpus, failure, migrate, run
+
+        for problem in found.problems:
+            yield Outcome(failure(problem.path, problem.message))
+        paths = found.paths
+        if not paths:
+            return
+        task = partial(
+            migrate,
+            options=self._options(),
+            lines=self._ranges(paths),
+            frozen=frozenset(path for path, reason in found.frozen.items() if reason),
+            verbose=self.verbose,
+        )
+        for done, result in enumerate(run(paths, task, jobs=self.jobs or available_cpus()), start=1):
+            progress.update("Migrating", done, len(paths))
+            if result is not None:
+                yield Outcome(result, found.frozen[result.path])
+
+    def _options(self) -> Options:
+        from fsdp_migrate.api import Options
+
+        return Options(**self.selection)
+
+    def _written(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """Write what changed. Only now: every file was analysed as it was before this run."""
+        from fsdp_migrate.write import RefusedError, write
+
+        changed = [outcome.result.path for outcome in outcomes if outcome.result.changed]
+        dirty = self._dirty(changed) if changed and not self.allow_dirty else {}
+        for position, outcome in enumerate(outcomes):
+            result = outcome.result
+            if not result.changed:
+                continue
+            if reason := dirty.get(result.path):
+                failed = result.failed(f"not written: it {reason}. Commit it first, or pass --allow-dirty")
+                outcomes[position] = replace(outcome, result=failed)
+                continue
+            try:
+                write(result.path, result.source, result.output, allow_hardlinks=self.allow_hardlinks)
+            except RefusedError as error:
+                outcomes[position] = replace(outcome, result=result.failed(f"not written: {error}"))
+            else:
+                outcomes[position] = replace(outcome, written=True)
+        return outcomes
+
+    def _dirty(self, paths: list[str]) -> dict[str, str]:
+        from fsdp_migrate.worktree import uncommitted
+
+        dirty, homeless = uncommitted(paths)
+        if homeless:
+            more = f" and {len(homeless) - 1} more" if len(homeless) > 1 else ""
+            self._note(
+                f"warning: no git repository holds {homeless[0]}{more}: keep a copy if you may want to undo this"
+            )
+        return dirty
+
+    # What it says.
+
+    def _rendered(self, outcomes: Iterator[Outcome]) -> Iterator[str | bytes]:
+        if self.diff:
+            yield from self._diffs(outcomes)
+            return
+        from fsdp_migrate.render import renderer
+
+        kind = "check" if self.check else "written" if self.write else "text"
+        yield from renderer(kind)(outcomes, colour=self.colour)
+
+    def _diffs(self, outcomes: Iterator[Outcome]) -> Iterator[str | bytes]:
+        from fsdp_migrate.diff import shown, unified_diff
+        from fsdp_migrate.render import renderer
+
+        is_read_by_people = self.colour or sys.stdout.isatty()
+        for outcome in outcomes:
+            result = outcome.result
+            if diff := unified_diff(result.path, result.source, result.output):
+                yield shown(diff, colour=self.colour) if is_read_by_people else diff
+            if self.check:
+                for line in renderer("check")([outcome], colour=self.error_colour):
+                    click.echo(line, err=True, nl=False, color=True)
+
+    def _complaining(self, outcomes: Iterator[Outcome], progress: Progress) -> Iterator[Outcome]:
+        """The same outcomes; what failed is said on stderr when it passes."""
+        for outcome in outcomes:
+            if outcome.result.error:
+                progress.hide()
+                self._complain(outcome.result)
+            yield outcome
+
+    def _complain(self, result: Result) -> None:
+        from fsdp_migrate.render import error_line
+
+        line = error_line(result.path, result.error, colour=self.error_colour, verbose=self.verbose)
+        click.echo(line, err=True, nl=False, color=True)
+
+    def _note(self, text: str) -> None:
+        from fsdp_migrate.render import neutral
+
+        if not self.quiet:
+            click.echo(neutral(text), err=True)
+
+    def _finish(self, totals: Totals) -> None:
+        if self.statistics and totals.found:
+            # After a diff or a file, the table would spoil what is on stdout.
+            is_payload = self.diff or self.paths == ["-"]
+            for line in totals.statistics():
+                click.echo(line, err=is_payload, nl=False)
+        if not self.quiet:
+            sys.stdout.flush()
+            for sentence in totals.summary():
+                click.echo(sentence, err=True)
+
+    def _stdin(self) -> int:
+        from fsdp_migrate.api import migrate_source
+        from fsdp_migrate.discover import frozen_reason
+        from fsdp_migrate.render import Totals, renderer
+        from fsdp_migrate.run import Outcome
+
+        name = self.stdin_filename or STDIN_NAME
+        source = sys.stdin.buffer.read()
+        result = migrate_source(source, name, self._options(), lines=self._ranges([name]).get(name, ()))
+        if frozen := frozen_reason(name, source):
+            result = replace(result, output=source, fixed=())
+        is_filter = not (self.diff or self.check)
+        outcome = Outcome(result, frozen, written=is_filter and result.changed)
+        totals = Totals(looked_at=1)
+        totals.add(outcome)
+        if result.error:
+            self._complain(result)
+        elif is_filter:
+            _print(result.output)
+            for line in renderer("written")([outcome], colour=self.error_colour) if not self.quiet else ():
+                click.echo(line, err=True, nl=False, color=True)
+        else:
+            for piece in self._rendered(iter([outcome])):
+                _print(piece)
+        self._finish(totals)
+        return totals.exit_code(only_changes=self.diff and not self.check)
+
+
+def _wants_colour(choice: str, stream: TextIO) -> bool:
+    if choice != "auto":
+        return choice == "always"
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _print(piece: str | bytes) -> None:
+    if isinstance(piece, str):
+        piece = piece.encode(sys.stdout.encoding or "utf-8", "backslashreplace")
+    sys.stdout.buffer.write(piece)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit with its code."""
+    # What a short run allocates lives to its end; looking for cycles in it is a tenth of its time.
+    gc.set_threshold(100_000, 50, 100)
+    sys.exit(_status(sys.argv[1:] if arguments is None else list(arguments)))
+
+
+def _status(arguments: list[str]) -> int:
+    try:
+        status = cli.main(args=arguments, prog_name=PROGRAM, standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("Interrupted. Every file is either as it was or completely rewritten; run again to go on.", err=True)
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. Nothing may be flushed to it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
+    except Exception as error:
+        if "-v" in arguments or "--verbose" in arguments:
+            raise
+        message = f"{PROGRAM} failed ({type(error).__name__}: {error}); --verbose shows where. Please report it."
+        click.echo(message, err=True)
+        return 2
+    return status if isinstance(status, int) else 0
+
+
+_BROKEN_PIPE = 128 + 13  # as if SIGPIPE had ended it, which is what shells expect of a filter
