@@ -1,0 +1,80 @@
+"""The public API: bytes in, a result out. The command line, stdin, editors and tests all call this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fsdp_migrate.findings import Result
+from fsdp_migrate.prefilter import may_matter, python_may_matter
+
+Lines = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a run asks for.
+
+    `select` and `ignore` are code prefixes (nothing selected: every rule that is on by itself). `unsafe` applies fixes
+    that want a second look. `target` is the Bridge release the code is for: 0.4, 0.5, 0.6 or main.
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    unsafe: bool = False
+    target: str = ""
+
+
+def migrate_source(source: bytes, path: str, options: Options = Options(), *, lines: Lines = ()) -> Result:
+    """Migrate one Python file.
+
+    Args:
+        source: its bytes; encoding and line ends are kept.
+        path: its name, which tells whether it is a test and where the project's other modules are.
+        lines: ranges of lines, counted from 1 and inclusive, that findings must touch; empty: the whole file.
+
+    Never raises for what is in the file: `Result.error` says what went wrong.
+    """
+    if not python_may_matter(source):
+        return Result(path, source, source)
+    return _migrate(source, path, options, lines)
+
+
+def _migrate(source: bytes, path: str, options: Options, lines: Lines) -> Result:
+    from fsdp_migrate.engine import Choice, migrate
+    from fsdp_migrate.registry import enabled
+
+    choice = Choice(enabled(options.select, options.ignore), options.unsafe, options.target, lines)
+    return migrate(source, path, choice, _project())
+
+
+def migrate_file(path: str, options: Options = Options(), *, lines: Lines = ()) -> Result | None:
+    """Migrate one file on disk, without writing it. None: it has nothing to do with the flag. Never raises."""
+    try:
+        source = Path(path).read_bytes()
+    except OSError as error:
+        return Result(path, b"", b"", error=f"cannot be read: {error.strerror or error}")
+    if not may_matter(source) or not python_may_matter(source):
+        return None
+    return _migrate(source, path, options, lines)
+
+
+def migrate_paths(paths: Iterable[str], options: Options = Options()) -> Iterator[Result]:
+    """Migrate files one by one, without writing them. Files that have nothing to do with the flag give no result."""
+    for path in paths:
+        result = migrate_file(path, options)
+        if result is not None:
+            yield result
+
+
+_PROJECT: list[object] = []
+
+
+def _project():  # type: ignore[no-untyped-def]
+    """The modules of this run; one cache serves all files of a process."""
+    from fsdp_migrate.python.project import Project
+
+    if not _PROJECT:
+        _PROJECT.append(Project())
+    return _PROJECT[0]

@@ -1,0 +1,54 @@
+"""What the engine asks of a language, and where each one lives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Protocol
+
+from fsdp_migrate.cases import Case
+from fsdp_migrate.findings import Edit
+
+
+class UnreadableError(ValueError):
+    """A file or a segment cannot be decoded or parsed; the message says why."""
+
+
+class Found(Protocol):
+    """A case together with the syntax it was read from."""
+
+    @property
+    def case(self) -> Case: ...
+
+    def edits(self, parts: frozenset[str]) -> tuple[Edit, ...]:
+        """The edits, in characters of the segment, that carry out these parts of the case's fix."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a language needs to know beside the text: the file's name, the project around it and the release."""
+
+    path: str
+    project: object
+    target: str = ""
+    encoding: str = "utf-8"
+
+
+Read = Callable[[str, Asked], Sequence[Found]]
+
+_READERS = {
+    "python": "fsdp_migrate.python.language:read",
+}
+
+
+def reader(language: str) -> Read:
+    """The function that reads a segment of this language.
+
+    Raises:
+        KeyError: there is no such language.
+    """
+    module, _, name = _READERS[language].partition(":")
+    read: Read = getattr(import_module(module), name)
+    return read

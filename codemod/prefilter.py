@@ -1,0 +1,51 @@
+"""Cheap questions about raw bytes. Most files end here, before anything is decoded, parsed or imported."""
+
+from __future__ import annotations
+
+import re
+
+from fsdp_migrate.upstream import FLAG
+
+_FLAG = FLAG.encode()
+# A store of False into ddp is the new spelling of "off": nothing to move, nothing to add.
+_DONE = re.compile(rb"\bddp\.use_megatron_fsdp[ \t]*=[ \t]*False\b[^=]*$")
+# What a line with the flag must look like to be worth a parse; everything else is another schema's.
+_OLD = re.compile(rb"\bdist[\w.\])\"' ,\[]{0,12}use_megatron_fsdp|use_megatron_fsdp[\"']")
+_STORE = re.compile(rb"\.use_megatron_fsdp[ \t]*(?:[|&^]?=(?!=)|,|:)")
+_ON_KEYWORD = re.compile(rb"\buse_megatron_fsdp[ \t]*=(?!=)")
+_OLD_CLASS = re.compile(rb"\bDistributedInitConfig\b")
+_ALIAS = re.compile(rb"(?:=|,|\()[ \t]*[\w.]+\.dist\b(?![\w.])|\bdist[ \t]*=")
+_CONTAINER = re.compile(rb"\bConfigContainer\b")
+
+
+def may_matter(data: bytes) -> bool:
+    """Whether a file of any kind names the flag at all."""
+    return _FLAG in data
+
+
+def python_may_matter(data: bytes) -> bool:
+    """Whether a Python file has a line with the flag that could be the moved one, or one that switches it on."""
+    position = data.find(_FLAG)
+    if position < 0:
+        return False
+    keywords = aliases = None
+    while position >= 0:
+        start = data.rfind(b"\n", 0, position) + 1
+        end = data.find(b"\n", position)
+        line = data[start : end if end >= 0 else len(data)]
+        if not _DONE.search(line):
+            if _OLD.search(line) or _STORE.search(line):
+                return True
+            if _ON_KEYWORD.search(line):
+                if keywords is None:
+                    keywords = bool(_OLD_CLASS.search(data) or _CONTAINER.search(data))
+                if keywords:
+                    return True
+            if aliases is None:
+                aliases = bool(_ALIAS.search(data))
+            if aliases:
+                return True
+            if b"DistributedInitConfig" in data and b":" in line:
+                return True
+        position = data.find(_FLAG, end) if end >= 0 else -1
+    return False

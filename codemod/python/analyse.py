@@ -1,0 +1,330 @@
+"""From a Python file to cases: every root of every scope that has something to do with the flag."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from fsdp_migrate.cases import Case, Spot
+from fsdp_migrate.findings import Edit
+from fsdp_migrate.python.project import Module, Project
+from fsdp_migrate.python.reading import Path, Reader, Reading, Scope, Site, project_root
+from fsdp_migrate.python.source import Source
+from fsdp_migrate.transforms import plan
+from fsdp_migrate.upstream import (
+    BRIDGE_PACKAGE,
+    FLAG,
+    LM_PACKAGE,
+    NEW_CLASS,
+    NEW_SECTION,
+    OLD_CLASS,
+    OLD_SECTION,
+)
+
+_PROSE = re.compile(rf"\b{OLD_SECTION}\.{FLAG}\b")
+_COMMENT = re.compile(rf"^[^'\"#\n]*#.*\b{OLD_SECTION}\.{FLAG}\b", re.MULTILINE)
+
+
+@dataclass(frozen=True, eq=False)
+class PythonCase:
+    """A case with the syntax it was read from, for whoever turns the decision into changes."""
+
+    case: Case
+    source: Source
+    scope: Scope
+    root: Path
+    block: plan.Block = ()
+    sites: dict[int, Site] = field(default_factory=dict)
+    reads: tuple[Site, ...] = ()
+    orphans: tuple[Site, ...] = ()
+    prose: tuple[tuple[int, int], ...] = ()
+
+    def edits(self, parts: frozenset[str]) -> tuple[Edit, ...]:
+        # libcst is behind this import; a run that changes nothing never pays for it.
+        from fsdp_migrate.python.fixing import edits_of
+
+        return edits_of(self, parts)
+
+
+def analyse(module: Module, project: Project, target: str) -> list[PythonCase]:
+    """All cases of a file, in order of appearance."""
+    cases: list[PythonCase] = []
+    loose: list[tuple[Spot, Site | None]] = []
+    lines = enumerate(module.source.text.split("\n"), 1)
+    # A container whose ddp comes from a helper is on without naming the flag.
+    hits = {n for n, line in lines if FLAG in line or "ConfigContainer(" in line}
+    foreign = _foreign(module, target)
+    for scope in _scopes(module.tree, hits):
+        reader = Reader(module, project, scope)
+        reading = reader.read()
+        for root in reading.roots():
+            found = _case(module, reader, reading, root, foreign)
+            if found is not None:
+                cases.append(found)
+        loose += _loose(module.source, reading, foreign)
+    loose += [(spot, None) for spot in _definitions(module)]
+    prose = tuple(_prose(module))
+    loose += [(_prose_spot(module.source, span), None) for span in prose]
+    if loose:
+        remarks = tuple(spot for spot, _ in loose)
+        orphans = tuple(site for _, site in loose if site is not None and site.form == "orphan")
+        case = Case("python", "", remarks=remarks)
+        cases.append(PythonCase(case, module.source, module.tree, (), orphans=orphans, prose=prose))
+    return cases
+
+
+def _case(module: Module, reader: Reader, reading: Reading, root: Path, foreign: str) -> PythonCase | None:
+    sites = {n: s for n, s in reading.sites.items() if s.root == root}
+    reads = tuple(s for s in reading.reads if s.root == root and s.section == OLD_SECTION)
+    blocked = [b for b in reading.blocked if b.root[-len(root) :] == root or b.root == root]
+    old = any(s.section == OLD_SECTION and s.form not in ("section", "dict-section") for s in sites.values()) or reads
+    if not old and (root[-1] == "strategy" or _is_other_schema(root)):
+        return None
+    block = project_root(reading.items, root, reader)
+    companions, why = _companions(module, reading, root)
+    inexact = root[0].startswith("<") and not root[0][1:2].isdigit()
+    refusal = foreign if old else ""
+    decision = plan.decide(block, companions=companions != "none") if not refusal else plan.Decision(refused=-1)
+    if blocked and old:
+        refusal = blocked[0].reason
+    elif inexact and (len([s for s in sites.values()]) > 1):
+        refusal = "the root is an expression that may give another object each time; move the flag by hand"
+    elif decision.refused is not None and not refusal:
+        refusal = _refusal(decision.refused, sites, module.source, root)
+    spots = {n: _spot(module.source, s) for n, s in sites.items()}
+    if not old and not decision.companions and not decision.actions and not decision.leak:
+        return None
+    if inexact:
+        companions = "none"
+    case = Case(
+        "python",
+        spell(root),
+        decision,
+        spots,
+        tuple(_spot(module.source, s) for s in reads),
+        (),
+        refusal,
+        companions,
+        why,
+    )
+    return PythonCase(case, module.source, reading.scope, root, block, sites, reads)
+
+
+def spell(root: Path) -> str:
+    """How a root is written in code."""
+    text = root[0]
+    for part in root[1:]:
+        text += "" if part == "[]" else part if part.startswith("[") else f".{part}"
+    return text
+
+
+def _is_other_schema(root: Path) -> bool:
+    return "strategy" in root
+
+
+def _spot(source: Source, site: Site) -> Spot:
+    start, end = source.span(site.node)
+    return Spot(
+        site.id,
+        site.form,
+        site.section,
+        source.place(start, end),
+        _one_line(source.text[start:end]),
+        double=site.double,
+    )
+
+
+def _one_line(text: str) -> str:
+    first = text.split("\n", 1)[0].strip()
+    return first if first == text else first + " ..."
+
+
+def _refusal(number: int, sites: dict[int, Site], source: Source, root: Path) -> str:
+    old = [s for s in sites.values() if s.section == OLD_SECTION]
+    keyword = next((s for s in old if s.form == "keyword"), None)
+    site = sites.get(number)
+    if keyword is not None and (site is None or site.form in ("section", "keyword")):
+        value = source.segment(keyword.value) if keyword.value is not None else "..."
+        return (
+            f"the {NEW_SECTION} argument is not made here for this container alone; give {FLAG}={value} to the "
+            f"{NEW_CLASS} that reaches it and drop the keyword"
+        )
+    if site is not None and site.section == NEW_SECTION and hasattr(site.node, "lineno"):
+        return (
+            f"line {site.node.lineno} stores the flag in {NEW_SECTION} as well and would overrule the moved value, while "
+            f"old Bridge OR-ed the two; decide which one is meant and write it once, as {spell(root)}.{NEW_SECTION}.{FLAG}"
+        )
+    return (
+        "no rewrite keeps the flag's value on every path through this scope; write "
+        f"{spell(root)}.{NEW_SECTION}.{FLAG} by hand where it is decided"
+    )
+
+
+def _foreign(module: Module, target: str) -> str:
+    """Why a file's dist flag is not Bridge's: it belongs to Megatron-LM's own container."""
+    if target == "main":
+        return ""
+    names = module.imported
+    path = PurePath(module.path).as_posix()
+    if any(_within(n, BRIDGE_PACKAGE) for n in names) or "megatron/bridge/" in path:
+        return ""
+    own = "megatron/training/" in path and "megatron/bridge/" not in path
+    if own or any(_within(n, LM_PACKAGE) for n in names):
+        return (
+            "this is Megatron-LM's own container: released Megatron-LM reads cfg.dist.use_megatron_fsdp, so the move would "
+            "switch FSDP off; use --target main if the code is for the release without the field"
+        )
+    return ""
+
+
+def _within(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+def _companions(module: Module, reading: Reading, root: Path) -> tuple[str, str]:
+    if root == ("self",):
+        return "none", ""
+    if is_test(module.path):
+        return "report", "test files get the move only; add it by hand if the test trains with FSDP"
+    if root in reading.companion_reads:
+        return "report", "this scope reads the setting itself; add it by hand where recipes set it"
+    if root[-1] == "[]" or root in reading.partial:
+        return "none", ""
+    if root[0].startswith("<") and reading.sites:
+        forms = {s.form for s in reading.sites.values() if s.root == root}
+        if forms & {"word", "key", "dotted-key"}:
+            return "report", "overrides lie over a recipe that may set it; add it if the recipe does not"
+    return "write", ""
+
+
+def is_test(path: str) -> bool:
+    """Whether a path is a test's: a ``test``/``tests`` part, ``test_*.py``, ``*_test.py`` or ``conftest.py``."""
+    pure = PurePath(path)
+    name = pure.name
+    return (
+        bool({"test", "tests"} & set(pure.parts[:-1]))
+        or name.startswith("test_")
+        or name.endswith("_test.py")
+        or name == "conftest.py"
+    )
+
+
+# ── Loose remarks ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _loose(source: Source, reading: Reading, foreign: str) -> Iterator[tuple[Spot, Site | None]]:
+    cased = set(reading.roots())
+    for site in reading.probes:
+        yield _spot(source, site), None
+    guarded = [s for s in reading.guarded if s.section == OLD_SECTION]
+    if not reading.probes:
+        for site in guarded[:1]:
+            yield _relabel(_spot(source, site), "guarded"), None
+    for site in reading.orphans:
+        spot = _spot(source, site)
+        if foreign:
+            yield _relabel(spot, "refused", foreign), None
+        elif site.form == "orphan" and isinstance(site.value, ast.Constant) and site.value.value is False:
+            yield spot, site
+        elif site.form == "orphan":
+            yield _relabel(spot, "unattached"), None
+        else:
+            yield _relabel(spot, "foreign-class"), None
+    for site in reading.forwarded:
+        yield _spot(source, site), None
+    for site in reading.bare:
+        yield _spot(source, site), None
+    for node in reading.dumped:
+        start, end = source.span(node)
+        yield Spot(0, "dumped", OLD_SECTION, source.place(start, end), _one_line(source.text[start:end])), None
+    for blocked in reading.blocked:
+        if blocked.root not in cased:
+            start, end = source.span(blocked.node)  # type: ignore[arg-type]
+            text = _one_line(source.text[start:end])
+            yield Spot(0, "refused", OLD_SECTION, source.place(start, end), text, blocked.reason), None
+
+
+def _relabel(spot: Spot, form: str, detail: str = "") -> Spot:
+    return Spot(spot.id, form, spot.section, spot.place, spot.text, detail, spot.double)
+
+
+def _definitions(module: Module) -> Iterator[Spot]:
+    if OLD_CLASS not in module.source.text:
+        return
+    for statement in module.tree.body:
+        if not isinstance(statement, ast.ClassDef) or statement.name != OLD_CLASS:
+            continue
+        for inner in statement.body:
+            if isinstance(inner, ast.AnnAssign) and isinstance(inner.target, ast.Name) and inner.target.id == FLAG:
+                start, end = module.source.span(inner)
+                place = module.source.place(start, end)
+                yield Spot(0, "definition", OLD_SECTION, place, _one_line(module.source.text[start:end]))
+
+
+def _prose(module: Module) -> Iterator[tuple[int, int]]:
+    """Character ranges of the old path in comments, docstrings and other prose."""
+    text = module.source.text
+    if not _PROSE.search(text):
+        return
+    for match in _COMMENT.finditer(text):
+        line = text.rfind("\n", 0, match.end()) + 1
+        sharp = text.index("#", line)
+        yield from (m.span() for m in _PROSE.finditer(text, sharp, match.end()))
+    for node in _strings(module.tree):
+        value = node.value if isinstance(node, ast.Constant) else ""
+        if isinstance(value, str) and _PROSE.search(value) and any(c.isspace() for c in value):
+            start, end = module.source.span(node)
+            yield from (m.span() for m in _PROSE.finditer(text, start, end))
+
+
+def _strings(tree: ast.Module) -> Iterator[ast.Constant]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and FLAG in node.value:
+            yield node
+
+
+def _prose_spot(source: Source, span: tuple[int, int]) -> Spot:
+    return Spot(0, "prose", OLD_SECTION, source.place(*span), source.text[slice(*span)])
+
+
+# ── Scopes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _scopes(tree: ast.Module, hits: set[int]) -> list[Scope]:
+    """Scopes that have a line with the flag of their own, outermost first."""
+    found: list[Scope] = []
+
+    def visit(scope: Scope, lines: set[int]) -> None:
+        inner: set[int] = set()
+        nested: list[tuple[Scope, set[int]]] = []
+        for statement in _nested(scope.body):
+            assert statement.end_lineno is not None
+            body = range(statement.body[0].lineno, statement.end_lineno + 1)
+            mine = lines & set(body) if lines else set()
+            if mine:
+                nested.append((statement, mine))
+                inner |= mine
+        if lines - inner:
+            found.append(scope)
+        for statement, mine in nested:
+            visit(statement, mine)
+
+    if tree.body:
+        visit(tree, hits)
+    return found
+
+
+def _nested(body: Sequence[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield statement
+            continue
+        for name in ("body", "orelse", "finalbody"):
+            yield from _nested(getattr(statement, name, None) or [])
+        for handler in getattr(statement, "handlers", None) or []:
+            yield from _nested(handler.body)
+        for case in getattr(statement, "cases", None) or []:
+            yield from _nested(case.body)

@@ -1,0 +1,201 @@
+"""Modules of the project around a file: what a name in a file refers to, across imports.
+
+Files are read as they are on disk when first asked for, and never again in the same run, so that a base recipe is seen
+as it was before the run.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fsdp_migrate.languages import UnreadableError
+from fsdp_migrate.python.source import Source, decode, parse
+
+_LEVELS_UP = 12
+_RE_EXPORTS = 6
+_LARGEST = 4_000_000
+
+
+@dataclass(eq=False)
+class Module:
+    """One parsed file with what it defines and imports at its top level."""
+
+    path: str
+    source: Source
+    tree: ast.Module
+    functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = field(default_factory=dict)
+    classes: set[str] = field(default_factory=set)
+    imports: dict[str, tuple[str, str]] = field(default_factory=dict)
+    stars: list[str] = field(default_factory=list)
+
+    @property
+    def imported(self) -> frozenset[str]:
+        """Every module that the file names in an import, at any depth."""
+        return self._imported
+
+    def __post_init__(self) -> None:
+        names: set[str] = set()
+        for node in _statements(self.tree.body):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    names.add(alias.name)
+                    bound = alias.asname or alias.name.split(".")[0]
+                    self.imports[bound] = (alias.name if alias.asname else bound, "")
+            elif isinstance(node, ast.ImportFrom):
+                origin = self.absolute(node)
+                names.add(origin)
+                for alias in node.names:
+                    if alias.name == "*":
+                        self.stars.append(origin)
+                    else:
+                        self.imports[alias.asname or alias.name] = (origin, alias.name)
+        for statement in self.tree.body:
+            if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+                self.functions[statement.name] = statement
+            elif isinstance(statement, ast.ClassDef):
+                self.classes.add(statement.name)
+        self._imported = frozenset(names)
+
+    def absolute(self, node: ast.ImportFrom) -> str:
+        """The dotted name of the module that is imported from; relative ones are made absolute by the path."""
+        if not node.level:
+            return node.module or ""
+        parts = list(Path(self.path).parent.parts)
+        parts = parts[: len(parts) - (node.level - 1)] if node.level > 1 else parts
+        return "." + "/".join(parts) + ("/" + node.module.replace(".", "/") if node.module else "")
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """All statements at any depth, without looking into expressions."""
+    for statement in body:
+        yield statement
+        for name in ("body", "orelse", "finalbody"):
+            yield from _statements(getattr(statement, name, None) or [])
+        for handler in getattr(statement, "handlers", None) or []:
+            yield from _statements(handler.body)
+        for case in getattr(statement, "cases", None) or []:
+            yield from _statements(case.body)
+
+
+class Project:
+    """A cache of modules, found by following imports from a file."""
+
+    def __init__(self) -> None:
+        self._modules: dict[str, Module | None] = {}
+        self.numbers = itertools.count(1)
+        self._found: dict[tuple[str, str], str | None] = {}
+        # What has been worked out about functions, by function and question.
+        self.memory: dict[tuple[ast.AST, str], object] = {}
+
+    def add(self, module: Module) -> None:
+        self._modules.setdefault(str(Path(module.path).absolute()), module)
+
+    def load(self, path: Path) -> Module | None:
+        """The module at `path`, or None if it cannot be read or parsed: then nothing is known about it."""
+        key = str(path.absolute())
+        if key not in self._modules:
+            self._modules[key] = self._read(key)
+        return self._modules[key]
+
+    def _read(self, path: str) -> Module | None:
+        try:
+            file = Path(path)
+            if file.stat().st_size > _LARGEST:
+                return None
+            text = decode(file.read_bytes()).text
+            return Module(path, Source(text), parse(text))
+        except (OSError, UnreadableError):
+            return None
+
+    def find(self, module: Module, dotted: str) -> Path | None:
+        """The file of a module named in an import of `module`, inside the project only."""
+        directory = str(Path(module.path).absolute().parent)
+        key = (directory, dotted)
+        if key not in self._found:
+            found = self._search(Path(directory), dotted)
+            self._found[key] = str(found) if found else None
+        hit = self._found[key]
+        return Path(hit) if hit else None
+
+    def _search(self, directory: Path, dotted: str) -> Path | None:
+        if dotted.startswith("."):
+            return _file(Path(dotted[1:]))
+        parts = dotted.split(".")
+        for level, ancestor in enumerate((directory, *directory.parents)):
+            if level > _LEVELS_UP:
+                break
+            found = _file(ancestor.joinpath(*parts))
+            if found:
+                return found
+            if (ancestor / ".git").exists():
+                # A src layout keeps its packages one step below the repository's root.
+                return _file(ancestor.joinpath("src", *parts))
+        return None
+
+    def function(
+        self, module: Module, name: str, depth: int = 0
+    ) -> tuple[Module, ast.FunctionDef | ast.AsyncFunctionDef] | None:
+        """The function that `name` (dotted through modules) refers to in `module`, if it is in the project."""
+        if depth > _RE_EXPORTS:
+            return None
+        head, _, rest = name.partition(".")
+        if not rest and head in module.functions:
+            return module, module.functions[head]
+        if head in module.imports:
+            origin, attribute = module.imports[head]
+            return self._through(module, origin, attribute, rest, depth)
+        if not rest:
+            for origin in module.stars:
+                found = self._through(module, origin, head, "", depth)
+                if found:
+                    return found
+        return None
+
+    def _through(
+        self, module: Module, origin: str, attribute: str, rest: str, depth: int
+    ) -> tuple[Module, ast.FunctionDef | ast.AsyncFunctionDef] | None:
+        names = [n for n in (attribute, *rest.split(".")) if n]
+        dotted = origin
+        # `from package import module` and `import package.module` name modules on the way to the function.
+        while names:
+            path = self.find(module, dotted)
+            target = self.load(path) if path else None
+            if target is not None and len(names) == 1:
+                found = self.function(target, names[0], depth + 1)
+                if found:
+                    return found
+            dotted = dotted + ("/" if dotted.startswith(".") else ".") + names.pop(0)
+        return None
+
+    def origin(self, module: Module, name: str, depth: int = 0) -> str | None:
+        """The dotted module that a class name comes from, followed through the project's own re-exports.
+
+        None: nothing says where it comes from. The module's own path, with a leading dot: it is defined there.
+        """
+        if name in module.classes:
+            return "." + module.path
+        if name not in module.imports:
+            return None
+        origin, attribute = module.imports[name]
+        if not attribute or depth > _RE_EXPORTS:
+            return origin
+        path = self.find(module, origin)
+        target = self.load(path) if path and (origin.startswith(".") or not _is_upstream(origin)) else None
+        if target is not None:
+            return self.origin(target, attribute, depth + 1) or origin
+        return origin
+
+
+def _is_upstream(dotted: str) -> bool:
+    return dotted == "megatron" or dotted.startswith("megatron.")
+
+
+def _file(stem: Path) -> Path | None:
+    for candidate in (stem.with_name(stem.name + ".py"), stem / "__init__.py"):
+        if candidate.is_file():
+            return candidate
+    return None

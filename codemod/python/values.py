@@ -1,0 +1,162 @@
+"""What a Python expression is worth to the plan: literals, symbols, dotted names and override words."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from fsdp_migrate.python.source import Source
+from fsdp_migrate.transforms import plan
+from fsdp_migrate.upstream import FLAG, NEW_SECTION, OLD_SECTION
+
+# Builtins that give the same answer for the same arguments.
+_PURE = frozenset(
+    {"bool", "int", "float", "str", "len", "getattr", "isinstance", "hasattr", "min", "max", "any", "all"}
+)
+
+
+class FlagReader(Protocol):
+    """Tells which section's flag of the root at hand an expression reads, and what a dotted name stands for."""
+
+    def __call__(self, node: ast.expr) -> str | None: ...
+
+    def resolve(self, node: ast.expr) -> tuple[str, ...] | None: ...
+
+
+def dotted(node: ast.AST) -> tuple[str, ...] | None:
+    """``a.b["c"]`` as ``("a", "b", "['c']")``; None for everything that is not names and constant subscripts."""
+    parts: list[str] = []
+    while True:
+        match node:
+            case ast.Attribute(value, attr):
+                parts.append(attr)
+                node = value
+            case ast.Subscript(value, ast.Constant(str() | int() as index)):
+                parts.append(f"[{index!r}]")
+                node = value
+            case ast.Name(name):
+                parts.append(name)
+                return tuple(reversed(parts))
+            case _:
+                return None
+
+
+def literal(node: ast.expr) -> object:
+    """The value of a constant, or `plan.UNKNOWN`."""
+    return node.value if isinstance(node, ast.Constant) else plan.UNKNOWN
+
+
+def expression(node: ast.expr, flag_of: FlagReader, source: Source) -> plan.Expression:
+    """A flag's value as an OR of atoms."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        return plan.TRUE if node.value else plan.FALSE
+    section = flag_of(node)
+    if section is not None:
+        return (plan.Flag(section),)
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+        return plan.disjunction(*(expression(v, flag_of, source) for v in node.values))
+    return (symbol(node, flag_of, source),)
+
+
+def symbol(node: ast.expr, flag_of: FlagReader, source: Source) -> plan.Symbol:
+    text = source.segment(node)
+    if isinstance(node, ast.IfExp | ast.Lambda | ast.NamedExpr | ast.Yield | ast.YieldFrom) or "\n" in text:
+        text = f"({text})"
+    return plan.Symbol(ast.unparse(node), text, frozenset(reads_of(node, flag_of)), _is_pure(node))
+
+
+def reads_of(node: ast.expr, flag_of: FlagReader) -> Iterator[str]:
+    """Dotted names that an expression depends on, aliases resolved."""
+    path = flag_of.resolve(node)
+    if path is not None:
+        yield ".".join(path)
+        return
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            yield from reads_of(child, flag_of)
+        elif isinstance(child, ast.comprehension | ast.keyword):
+            for inner in ast.iter_child_nodes(child):
+                if isinstance(inner, ast.expr):
+                    yield from reads_of(inner, flag_of)
+
+
+def _is_pure(node: ast.expr) -> bool:
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Call):
+            if not (isinstance(inner.func, ast.Name) and inner.func.id in _PURE):
+                return False
+        elif isinstance(inner, ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr):
+            return False
+        elif isinstance(inner, ast.Attribute) and inner.attr == FLAG:
+            # It is renamed where it stands, so its text cannot be written elsewhere.
+            return False
+    return True
+
+
+# ── Override words ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+_WORD = re.compile(r"(?P<mark>\+{1,2}|~)?(?P<name>[A-Za-z_]\w*(?:\.\w+)+)(?:=(?P<value>.*))?", re.DOTALL)
+_FLAGS = (f"{OLD_SECTION}.{FLAG}", f"{NEW_SECTION}.{FLAG}")
+_TRUTH = {"true": True, "false": False, "yes": True, "no": False, "on": True, "off": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A Hydra override in a Python string: ``[+|++|~]section.key=value``.
+
+    `node` is the string it stands in, `alone` whether it can be taken out of a list. An f-string's value is a symbol.
+    """
+
+    node: ast.expr
+    mark: str
+    name: str
+    value: plan.Expression
+    literal: object
+    alone: bool
+
+
+def words_of(node: ast.expr, source: Source) -> list[Word]:
+    """The override words of a string, or of a list of strings, if the flag is among them."""
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        words = [w for e in node.elts for w in _word(e, source, alone=True)]
+        return words if any(w.name in _FLAGS for w in words) else []
+    if isinstance(node, ast.Constant | ast.JoinedStr):
+        words = list(_word(node, source, alone=False))
+        return words if words and words[0].name in _FLAGS else []
+    return []
+
+
+def _word(node: ast.expr, source: Source, *, alone: bool) -> Iterator[Word]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        text, symbols = node.value, False
+    elif isinstance(node, ast.JoinedStr) and node.values and isinstance(node.values[0], ast.Constant):
+        first = node.values[0].value
+        text, symbols = str(first), True
+        if "=" not in text:
+            return
+    else:
+        return
+    if any(c.isspace() for c in text):
+        return
+    found = _WORD.fullmatch(text)
+    if not found:
+        return
+    value = found["value"]
+    if symbols:
+        key = ast.unparse(node)
+        yield Word(node, found["mark"] or "", found["name"], (plan.Symbol(key, ""),), plan.UNKNOWN, alone)
+    elif value is None:
+        yield Word(
+            node, found["mark"] or "", found["name"], (plan.Symbol(f"{text}", "", pure=False),), plan.UNKNOWN, alone
+        )
+    else:
+        plain = value.strip("'\"")
+        truth = _TRUTH.get(plain.lower())
+        stored: plan.Expression = (plan.Symbol(value, ""),)
+        if truth is not None:
+            stored = plan.TRUE if truth else plan.FALSE
+        known: object = truth if truth is not None else plain
+        yield Word(node, found["mark"] or "", found["name"], stored, known, alone)

@@ -1,0 +1,56 @@
+"""What is known about Megatron-Bridge and Megatron-Core: names, values and releases, as data.
+
+Sources: ``megatron/bridge/training/config.py`` of megatron-bridge 0.3.0 to 0.6.2 and
+``megatron/core/distributed/distributed_data_parallel_config.py`` of megatron-core 0.14 to 0.19.2.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+FLAG: Final = "use_megatron_fsdp"
+OLD_SECTION: Final = "dist"
+NEW_SECTION: Final = "ddp"
+CHECKPOINT_SECTION: Final = "checkpoint"
+SECTIONS: Final = (OLD_SECTION, NEW_SECTION, CHECKPOINT_SECTION)
+
+OLD_CLASS: Final = "DistributedInitConfig"
+NEW_CLASS: Final = "DistributedDataParallelConfig"
+CHECKPOINT_CLASS: Final = "CheckpointConfig"
+SECTION_CLASSES: Final = {OLD_CLASS: OLD_SECTION, NEW_CLASS: NEW_SECTION, CHECKPOINT_CLASS: CHECKPOINT_SECTION}
+
+# Where the classes live. Bridge's recipes take the ddp class from Megatron-Core (recipes/common.py of 0.6.2).
+BRIDGE_PACKAGE: Final = "megatron.bridge"
+CORE_PACKAGE: Final = "megatron.core"
+# Megatron-LM's own container: same class names, and its training.py still reads cfg.dist.use_megatron_fsdp.
+LM_PACKAGE: Final = "megatron.training"
+
+STRATEGY: Final = "ddp.data_parallel_sharding_strategy"
+AVERAGE: Final = "ddp.average_in_collective"
+CKPT_FORMAT: Final = "checkpoint.ckpt_format"
+VERSION: Final = "ddp.megatron_fsdp_version"
+SAVE: Final = "checkpoint.save"
+LOAD: Final = "checkpoint.load"
+PRETRAINED: Final = "checkpoint.pretrained_checkpoint"
+
+# The settings a recipe needs beside the flag, in the order in which they are written.
+COMPANIONS: Final = {STRATEGY: "optim_grads_params", AVERAGE: False, CKPT_FORMAT: "fsdp_dtensor"}
+# Settings whose value decides about a companion.
+WATCHED: Final = (*COMPANIONS, VERSION, SAVE, LOAD, PRETRAINED)
+
+# megatron-core, every release with the flag: "no_shard" is the class default and shards nothing.
+STRATEGIES: Final = ("no_shard", "optim", "optim_grads", "optim_grads_params")
+NO_SHARD: Final = "no_shard"
+# Checkpoint formats that validate() refuses together with Megatron FSDP once save or load is set.
+LEGACY_FORMATS: Final = ("torch_dist", "zarr", "torch", "torch_dcp")
+
+# Bridge releases that --target names. "main" is the release without dist.use_megatron_fsdp.
+TARGETS: Final = ("0.4", "0.5", "0.6", "main")
+NEWEST_PUBLISHED: Final = "0.6"
+
+
+def is_fsdp_value(field: str, value: object) -> bool:
+    """Whether a base recipe's `value` for a companion is a choice about FSDP, not plain DDP style."""
+    if field == STRATEGY:
+        return value in STRATEGIES and value != NO_SHARD
+    return value == COMPANIONS[field] and type(value) is type(COMPANIONS[field])

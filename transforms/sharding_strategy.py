@@ -1,0 +1,55 @@
+"""FSDP010: FSDP without a sharding strategy shards nothing.
+
+Source: megatron-core 0.19.2, core/distributed/distributed_data_parallel_config.py; never validated by megatron-bridge up to 0.6.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fsdp_migrate.cases import Case, Draft, Example, Rule
+from fsdp_migrate.companions import missing
+from fsdp_migrate.findings import Severity
+from fsdp_migrate.upstream import STRATEGY
+
+
+def check(case: Case) -> Iterator[Draft]:
+    yield from missing(case, STRATEGY)
+    for kept in case.decision.companions:
+        if kept.name == STRATEGY and kept.how == "keep" and kept.anchor in case.spots and not case.refusal:
+            yield Draft(
+                Severity.WARNING,
+                'data_parallel_sharding_strategy is "no_shard": Megatron FSDP is on and shards nothing',
+                case.spots[kept.anchor].place,
+                why='choose "optim", "optim_grads" or "optim_grads_params", or switch FSDP off',
+            )
+
+
+RULE = Rule(
+    code="FSDP010",
+    name="sharding-strategy",
+    summary="Megatron FSDP is on and nothing chooses what is sharded",
+    explanation="""\
+The class default of ddp.data_parallel_sharding_strategy is "no_shard": every rank keeps all weights, gradients and
+optimizer state, and nothing says so. A strategy that the recipe sets is kept; "no_shard" gets a warning.""",
+    safety="Safe: nothing in the scope, its helpers or its base had chosen a strategy for FSDP.",
+    source="megatron-core 0.19.2, core/distributed/distributed_data_parallel_config.py; never validated by megatron-bridge up to 0.6.2",
+    check=check,
+    valid=(
+        Example(
+            'def recipe():\n    cfg = base()\n    cfg.ddp.use_megatron_fsdp = True\n    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"\n    cfg.ddp.average_in_collective = False\n    cfg.checkpoint.ckpt_format = "fsdp_dtensor"\n    return cfg\n',
+        ),
+        Example(
+            "def recipe():\n    cfg = base()\n    cfg.ddp.use_megatron_fsdp = False\n    return cfg\n",
+        ),
+        Example(
+            "class C:\n    def on(self):\n        self.ddp.use_megatron_fsdp = True\n",
+        ),
+    ),
+    invalid=(
+        Example(
+            'def recipe():\n    cfg = base()\n    cfg.ddp.use_megatron_fsdp = True\n    cfg.ddp.average_in_collective = False\n    cfg.checkpoint.ckpt_format = "fsdp_dtensor"\n    return cfg\n',
+            'def recipe():\n    cfg = base()\n    cfg.ddp.use_megatron_fsdp = True\n    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"\n    cfg.ddp.average_in_collective = False\n    cfg.checkpoint.ckpt_format = "fsdp_dtensor"\n    return cfg\n',
+        ),
+    ),
+)
