@@ -31,7 +31,7 @@ Row = tuple[str, Any, str, int, list[Any]]
 _MAX_DEPTH = 12
 _MAX_ITEMS = 2000
 _MAX_TEXT = 100_000
-_PLAIN: Final = frozenset({bool, int, float, str, type(None)})
+_PLAIN: Final = frozenset({bool, int, type(None)})
 
 _side_histories: dict[int, tuple[object, dict[str, list[tuple[object, Place]]]]] = {}
 """Histories of dataclass instances, whose own dictionary must stay as the project expects it. Keeps them alive."""
@@ -141,7 +141,7 @@ class _Walk:
     ) -> None:
         place = history[-1][1] if history else NOWHERE
         if type(value) in _PLAIN and len(history) < 2 and not past:  # nearly every setting
-            self.row(path, self.json(value), place, [])
+            self.row(path, value, place, [])
             return
         explicit = bool(history) or not isinstance(value, StandIn)
         earlier = list(past.get(name, ()))

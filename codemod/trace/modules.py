@@ -250,6 +250,8 @@ class StandInModule(types.ModuleType):
             return _names_wanted_by_star_import()
         if name.startswith("__") and name.endswith("__") and name != "__version__":
             raise AttributeError(name)
+        if name == "__version__" and self.__dict__["\0project"].real:
+            return "2.12.0"  # compared with minimum versions when imported
         qualified = f"{self.__name__}.{name}"
         if self.__dict__["\0project"].locate(qualified):
             return importlib.import_module(qualified)

@@ -118,11 +118,12 @@ class _Run:
     targets: tuple[Target, ...]
     timeout: float
     results: list[TracedRecipe] = field(default_factory=list)
-    done: list[tuple[str, str]] = field(default_factory=list)
+    done: set[tuple[str, str]] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
     current: tuple[str, str] | None = None
     loading: list[str] = field(default_factory=list)
     finished: bool = False
+    names: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def run(self) -> tuple[TracedRecipe, ...]:
         self.tops = {str(target.file): target.top for target in self.targets}
@@ -148,7 +149,7 @@ class _Run:
             home.mkdir()
             _mirror(Path.cwd(), home)
             job_file = Path(folder, "job.json")
-            job = {**self.job, "home": str(home), "done": self.done, "refused": self.refused}
+            job = {**self.job, "home": str(home), "done": sorted(self.done), "refused": self.refused}
             job_file.write_text(json.dumps(job), encoding="utf-8")
             return self.watch(job_file, home)
 
@@ -237,9 +238,9 @@ class _Run:
         elif kind == "failed":
             self.give_up(file, name, event["line"], event["reason"])
         elif kind == "done":
-            self.done.append((file, name))
+            self.done.add((file, name))
         elif kind == "file":
-            self.done.append((file, ""))
+            self.done.add((file, ""))
         elif kind == "unusable":
             raise TraceError(f"--real needs an installed Megatron-Bridge: {event['reason']}")
         elif kind == "broken":
@@ -263,26 +264,23 @@ class _Run:
             self.refused[self.loading[-1] if self.loading else file] = reason
         elif name == "<script>":
             self.give_up(file, Path(file).name, 1, reason)
-            self.done.append((file, name))
+            self.done.add((file, name))
             self.refused[file] = reason
         else:
             self.give_up(file, name, 1, reason)
 
     def give_up(self, file: str, name: str, line: int, reason: str) -> None:
         self.results.append(TracedRecipe(name, self.shown(file, file), line, reason=reason))
-        self.done.append((file, name))
+        self.done.add((file, name))
 
     def add(self, event: dict[str, Any]) -> None:
         file = event["file"]
 
-        def setting(path: str, value: Any, place: str, line: int, earlier: list[Any] = []) -> Setting:  # noqa: B006
-            return Setting(
-                path,
-                from_json(value),
-                self.shown(place, file),
-                line,
-                tuple(setting(path, *entry) for entry in earlier),
-            )
+        def setting(path: str, value: Any, place: str, line: int, earlier: Sequence[Any] = ()) -> Setting:
+            if type(value) in (dict, list):
+                value = from_json(value)
+            overridden = tuple(setting(path, *entry) for entry in earlier) if earlier else ()
+            return Setting(path, value, self.shown(place, file), line, overridden)
 
         self.results.append(
             TracedRecipe(
@@ -294,12 +292,16 @@ class _Run:
                 made=tuple(event["made"]),
             )
         )
-        self.done.append((file, event["name"]))
+        self.done.add((file, event["name"]))
 
     def shown(self, place: str, target: str) -> str:
         """A file relative to the project root, with forward slashes."""
-        top = f"{self.tops[target]}{os.sep}"
-        return place.removeprefix(top).replace(os.sep, "/") if place.startswith(top) else place
+        found = self.names.get((place, target))
+        if found is None:
+            top = f"{self.tops[target]}{os.sep}"
+            found = place.removeprefix(top).replace(os.sep, "/") if place.startswith(top) else place
+            self.names[place, target] = found
+        return found
 
 
 def _mirror(folder: Path, home: Path) -> None:

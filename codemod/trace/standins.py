@@ -96,6 +96,8 @@ def text_of(value: object, depth: int = 0) -> str:
         text = f"partial({text_of(value.func)})"
     elif isinstance(value, types.ModuleType):
         text = value.__name__
+    elif type(value).__module__ == "torch" and type(value).__name__ == "dtype":
+        text = str(value)
     else:
         text = f"{type(value).__name__}()"
     return shortened(text)
@@ -160,9 +162,12 @@ class Recorded:
             record(self, name, value, RECORDER.place())
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(name)
         state = self.__dict__
+        if name.startswith("__") and name.endswith("__"):
+            last = _last_name(state.get(TEXT, ""))
+            if last and name in ("__name__", "__qualname__"):
+                return last
+            raise AttributeError(name)
         owner = text_of(self)
         defaults = _defaults_of(state, type(self))
         if name in defaults:
@@ -238,8 +243,8 @@ class StandIn(Recorded):
                 put(new, name, value, new.__dict__[ORIGIN])
             return new
         for value in (*args, *kwargs.values()):
-            if isinstance(value, Recorded) and looks_like_config(value):
-                RECORDER.assume(f"{text}() was given the config and is not run: taken not to change it")
+            if isinstance(value, Recorded) and (HISTORY in value.__dict__ or looks_like_config(value)):
+                RECORDER.assume(f"{text}() was given {text_of(value)} and is not run: taken not to change it")
         words = [*map(text_of, args), *(f"{name}={text_of(value)}" for name, value in kwargs.items())]
         return stand_in(f"{text}({', '.join(words)})", origin=RECORDER.place())
 

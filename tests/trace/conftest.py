@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from fsdp_migrate.trace import TracedRecipe, trace_targets
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from fsdp_migrate.trace import Setting, Status, TracedRecipe, Unknown, compare
 
 DIST, DDP = "dist.use_megatron_fsdp", "ddp.use_megatron_fsdp"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
+
 from fsdp_migrate.trace import trace_targets
 
 HOSTILE = Path(__file__).parents[2] / "fixtures" / "trace" / "hostile" / "recipes.py"
@@ -78,7 +78,7 @@ def test_nothing_outside_the_temporary_folder_changes(tmp_path, monkeypatch, nam
     monkeypatch.chdir(tmp_path)
     [recipe] = trace_targets([f"{copy}::{name}_config"])
     assert ("without side effects" in recipe.reason) is refused
-    assert os.listdir(tmp_path) == ["recipes.py"]
+    assert [file.name for file in tmp_path.iterdir()] == ["recipes.py"]
     assert copy.read_bytes() == HOSTILE.read_bytes()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from fsdp_migrate.trace import TraceError, Unknown, trace_targets
 
 HEAD = "from megatron.bridge.training.config import CheckpointConfig, ConfigContainer, DistributedInitConfig\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from fsdp_migrate.trace import Setting, TraceError
 
 SCRIPT = """
@@ -154,7 +155,7 @@ def test_override_words(repository, words, values):
 
 @pytest.mark.parametrize("word", ["train.x", "=1", "train.x=[1", "train.x='a", "train.x={a}", "1a=2"])
 def test_bad_override_words(repository, word):
-    with pytest.raises(TraceError, match="is not|lacks"):
+    with pytest.raises(TraceError, match=r"is not|lacks"):
         repository.one(SIMPLE, overrides=[word])
 
 
