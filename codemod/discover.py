@@ -77,8 +77,9 @@ class Problem:
     message: str
 
 
-def language_of(name: str) -> str:
-    return LANGUAGES.get(os.path.splitext(name)[1], "")
+def language_of(path: str) -> str:
+    """The language inside a file, told by the suffix of its name; empty where only its first line can tell."""
+    return LANGUAGES.get(path[path.rfind(".") :], "")
 
 
 def language_of_script(data: bytes) -> str:
@@ -237,25 +238,29 @@ def _by_tree(folders: Iterable[str]) -> dict[str | None, list[str]]:
 def _list(top: str, folders: Sequence[str], is_included: Callable[[str], bool] | None) -> Iterator[File | Problem]:
     """Files that git knows below `folders`, all of them in the working tree `top`."""
     # How a name that git prints, relative to `top`, begins, and how the path that we show begins.
-    begins: list[tuple[str, str]] = []
+    begins: dict[str, str] = {}
     for folder in folders:
         inside = os.path.relpath(os.path.realpath(folder), top)
         shown = _display(folder)
-        begins.append(("" if inside == "." else inside + "/", "" if shown == "." else os.path.join(shown, "")))
+        begins.setdefault("" if inside == "." else inside + "/", "" if shown == "." else os.path.join(shown, ""))
     try:
-        for names in worktree.list_files(top, [inside or "." for inside, _ in begins]):
-            for name in names:
-                if not name.endswith(SUFFIXES) and "." in name[name.rfind("/") + 1 :]:
-                    continue
-                begin = next((begin for begin in begins if name.startswith(begin[0])), None)
-                if begin is None:
-                    continue
-                below = name[len(begin[0]) :]
-                if _FOREIGN_IN_PATH.search(below):
-                    continue
-                path = begin[1] + below
-                if is_included is None or is_included(path):
-                    yield File(path, language_of(path))
+        for names in worktree.list_files(top, [inside or "." for inside in begins]):
+            for inside, shown in begins.items():
+                for name in names:
+                    if not name.startswith(inside):
+                        continue
+                    below = name[len(inside) :]
+                    if below.endswith(SUFFIXES):
+                        language = language_of(below)
+                    elif "." not in below[below.rfind("/") + 1 :]:
+                        language = ""
+                    else:
+                        continue
+                    if _FOREIGN_IN_PATH.search(below):
+                        continue
+                    path = shown + below
+                    if is_included is None or is_included(path):
+                        yield File(path, language)
     except worktree.IncompleteError as error:
         yield Problem(_display(top), f"{error}: change the permissions of what git names, or exclude it")
     except worktree.GitError:
