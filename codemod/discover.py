@@ -205,10 +205,13 @@ def explain(path: str, error: OSError) -> str:
             return "is a broken symbolic link: repair or exclude it"
         return "does not exist: check the spelling"
     if isinstance(error, PermissionError):
-        return "cannot be read (permission denied): change its permissions or exclude it"
+        return _CLOSED
     if error.errno == 0:
         return str(error.strerror)
     return f"cannot be read ({error.strerror or error}): repair or exclude it"
+
+
+_CLOSED = "cannot be read (permission denied): change its permissions or exclude it"
 
 
 def _display(path: str) -> str:
@@ -262,7 +265,8 @@ def _list(top: str, folders: Sequence[str], is_included: Callable[[str], bool] |
                     if is_included is None or is_included(path):
                         yield File(path, language)
     except worktree.IncompleteError as error:
-        yield Problem(_display(top), f"{error}: change the permissions of what git names, or exclude it")
+        for name in error.folders:
+            yield Problem(_display(os.path.join(top, name)), _CLOSED)
     except worktree.GitError:
         # No git program, or a tree that git does not trust: its ignore files still say what belongs to it.
         for folder in folders:

@@ -88,9 +88,6 @@ def find(
         if isinstance(item, Problem):
             found.problems.append(item)
             continue
-        found.looked_at += 1
-        if report is not None and not found.looked_at % 256:
-            report("Reading", found.looked_at, None)
         path, reason = item.path, ""
         try:
             data = read(path, is_wanted)
@@ -104,6 +101,9 @@ def find(
                 found.problems.append(linked)
                 continue
             data, reason = linked
+        found.looked_at += 1
+        if report is not None and not found.looked_at % 256:
+            report("Reading", found.looked_at, None)
         if data is None:
             continue
         if not item.language and not language_of_script(data):

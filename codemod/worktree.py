@@ -6,6 +6,7 @@ Nothing here writes, takes git's locks, or runs a program that the repository's 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from threading import Thread
@@ -44,7 +45,14 @@ class NoGitError(GitError):
 
 
 class IncompleteError(GitError):
-    """Git listed what it could; the text names what it could not open."""
+    """Git listed what it could, but could not open `folders` (relative to the root of the working tree)."""
+
+    def __init__(self, folders: list[str]) -> None:
+        super().__init__(f"git could not open {', '.join(folders)}")
+        self.folders = folders
+
+
+_NOT_OPENED = re.compile(rb"^warning: could not open directory '(.*?)/?': ", re.MULTILINE)
 
 
 def toplevel(folder: str) -> str | None:
@@ -87,8 +95,8 @@ def list_files(top: str, folders: Sequence[str] = ()) -> Iterator[list[str]]:
         drain.join()
     if git.returncode:
         raise GitError(_said(complaints[0]))
-    if complaints[0]:
-        raise IncompleteError(_said(complaints[0]))
+    if closed := _NOT_OPENED.findall(complaints[0]):
+        raise IncompleteError([os.fsdecode(name) for name in closed])
 
 
 def is_ignored(top: str, path: str) -> bool:

@@ -99,7 +99,7 @@ def test_a_change_while_writing_is_refused(file: Path, monkeypatch: pytest.Monke
 def test_hard_links_are_refused(file: Path) -> None:
     other = file.with_name("other.py")
     os.link(file, other)
-    with pytest.raises(RefusedError, match="2 hard links.*--allow-hardlinks"):
+    with pytest.raises(RefusedError, match=r"2 hard links.*--allow-hardlinks"):
         write(str(file), OLD, NEW)
     assert file.read_bytes() == OLD
 
