@@ -105,6 +105,10 @@ RULES: tuple[Rule, ...] = (
 
 NOTES: tuple[Rule, ...] = (
     Rule(
+        lambda s: not _checkpoints(s) and s.get("checkpoint.ckpt_format", "torch_dist") != "fsdp_dtensor",
+        'refused as soon as checkpoint.save or load is set: set checkpoint.ckpt_format = "fsdp_dtensor"',
+    ),
+    Rule(
         lambda s: strategy(s) == "no_shard",
         'nothing is sharded: set ddp.data_parallel_sharding_strategy = "optim_grads_params"',
     ),

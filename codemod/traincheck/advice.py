@@ -21,7 +21,7 @@ KNOWN: tuple[Known, ...] = (
     ),
     Known(
         # param_and_grad_buffer.py raises ValueError, megatron_fsdp.py a bare assertion when overlap is off
-        r"[Ii]nvalid (data_parallel_)?sharding.strategy|data_parallel_sharding_strategy",
+        r"[Ii]nvalid (data_parallel_)?sharding.strategy|data_parallel_sharding_strategy|assert self.ddp_config.overlap_grad",
         "ddp.data_parallel_sharding_strategy must be no_shard, optim, optim_grads or optim_grads_params",
     ),
     Known(
@@ -47,6 +47,10 @@ KNOWN: tuple[Known, ...] = (
     Known(r"CUDA_DEVICE_MAX_CONNECTIONS", "take CUDA_DEVICE_MAX_CONNECTIONS=1 out of env_vars"),
     Known(r"use_tp_pp_dp_mapping", "set dist.use_tp_pp_dp_mapping = False"),
     Known(r"use_torch_fsdp2", "set dist.use_torch_fsdp2 = False"),
+    Known(
+        r"'NoneType' object has no attribute 'fetch_bucket'",
+        "megatron-core 0.16 needs ddp.overlap_param_gather = True with this strategy",
+    ),
     Known(
         r"RegisterFSDPBackwardFunction is a view",
         "megatron-core 0.15 and this torch do not go together with this strategy: use 0.16 or newer",

@@ -84,14 +84,14 @@ def _stand_in_for_transformer_engine() -> None:
     """Let Bridge's unguarded imports pass. Everyone else still sees that TransformerEngine is not there."""
     real = builtins.__import__
 
-    def importing(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+    def importing(name: str, names: Any = None, *rest: Any, **more: Any) -> Any:
         if name.startswith("transformer_engine"):
-            importer = (globals or {}).get("__name__", "").rpartition(".")[2]
+            importer = (names or more.get("globals") or {}).get("__name__", "").rpartition(".")[2]
             if importer in _IMPORT_IT_UNASKED:
                 module: Any = types.ModuleType(name)
                 module.__getattr__ = lambda attribute: _AnyClass(attribute, (), {})
                 return module
-        return real(name, globals, locals, fromlist, level)
+        return real(name, names, *rest, **more)
 
     builtins.__import__ = importing
 
@@ -162,7 +162,7 @@ def _pretrain(config: Any, watch: Watch) -> None:
 
 def recipe_config(job: Job) -> Any:
     """The config that the recipe's function returns, from its module where it lies in a package, else from its file."""
-    file = Path(job.file).resolve()
+    file = Path(job.path).resolve()
     parts = file.with_suffix("").parts
     if "megatron" in parts:
         module = importlib.import_module(".".join(parts[parts.index("megatron") :]))
@@ -173,7 +173,7 @@ def recipe_config(job: Job) -> Any:
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
         spec.loader.exec_module(module)
-    return getattr(module, job.function)()
+    return getattr(module, job.name)()
 
 
 def scaled(job: Job) -> Any:
@@ -189,10 +189,10 @@ def scaled(job: Job) -> Any:
         num_query_groups=None,
         kv_channels=None,
         seq_length=shape.seq_length,
-        vocab_size=shape.vocabulary,
+        vocab_size=None,  # Bridge takes the tokenizer's
         num_moe_experts=None,
         tensor_model_parallel_size=job.tensor_parallel,
-        sequence_parallel=job.sequence_parallel,
+        sequence_parallel=False,
         pipeline_model_parallel_size=1,
         virtual_pipeline_model_parallel_size=None,
         context_parallel_size=1,
@@ -216,7 +216,7 @@ def scaled(job: Job) -> Any:
         eval_iters=0,
         check_weight_hash_across_dp_replicas_interval=None,
     )
-    _set(getattr(config, "validation", None), eval_iters=0, eval_interval=None)
+    _set(getattr(config, "validation", None), eval_iters=0, eval_interval=job.steps + NEXT_STEPS + 1)
     _set(config.scheduler, lr_warmup_iters=0, lr_warmup_fraction=None, lr_decay_style="constant")
     _set(config.scheduler, lr_decay_iters=job.steps + NEXT_STEPS)
     _set(config.dataset, seq_length=shape.seq_length, blend=None, blend_per_split=None, num_workers=0)

@@ -39,7 +39,7 @@ def check_pairing() -> None:
     environment = getattr(device_mesh, "_mesh_resources", None)
     if version() < (0, 15) and not hasattr(environment, "child_to_root_mapping"):
         raise NotHereError(
-            f"megatron-core {megatron.core.__version__} needs an older torch than {torch.__version__} for Megatron FSDP: "
+            f"megatron-core {megatron.core.__version__} needs an older torch than {torch.__version__} for FSDP: "
             "use megatron-core 0.15 or newer"
         )
 
@@ -74,7 +74,13 @@ def known_arguments(function: Any, arguments: Mapping[str, Any]) -> dict[str, An
 def wrap_in_fsdp(config: Any, ddp: Any, module: Any, device: torch.device) -> Any:
     """The FSDP adapter around `module`: a class up to 0.19, a factory function afterwards."""
     from megatron.core.distributed import FullyShardedDataParallel
+    from megatron.core.extensions import transformer_engine
 
+    if config.tensor_model_parallel_size > 1 and version() < (0, 17) and not transformer_engine.HAVE_TE:
+        # mcore_fsdp_adapter.py asks isinstance(module, TELinear), which is no class then
+        raise NotHereError(
+            f"megatron-core {megatron.core.__version__} needs TransformerEngine for tensor parallel FSDP"
+        )
     return FullyShardedDataParallel(config=config, ddp_config=ddp, module=module, device=device)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -11,15 +11,17 @@ from typing import Any
 class Recipe:
     """A recipe as it was traced: dotted settings such as ``ddp.use_megatron_fsdp`` and their values.
 
-    `unknown` are the settings that the recipe makes but whose value could not be worked out without a run.
-    `reason`, when there is one, says why the recipe could not be traced at all.
+    `file` is for the reader, `path` for a backend that runs the recipe. `unknown` are settings whose value only the
+    absent libraries know, with the expression that makes it. `reason`, when there is one, says why the recipe could not
+    be traced at all.
     """
 
     name: str
     file: str
     settings: Mapping[str, Any]
-    unknown: tuple[str, ...] = ()
+    unknown: Mapping[str, str] = field(default_factory=dict)
     reason: str = ""
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Job:
 
     `own_ddp` is the recipe's ``ddp`` section, which must be accepted as it stands; `ddp` is the section that runs.
     `refusals` are reasons why a release would not take the config; a job with any is not run.
-    `function` is the recipe's name in `file`, for the backend that calls it.
+    `path` is where the recipe's function `name` lies, for the backend that calls it.
     """
 
     name: str
@@ -62,7 +64,6 @@ class Job:
     shape: Shape = Shape()
     precision: str = "bf16"
     tensor_parallel: int = 1
-    sequence_parallel: bool = False
     steps: int = 8
     micro_batches: int = 2
     micro_batch_size: int = 2
@@ -72,7 +73,7 @@ class Job:
     replaced: tuple[Replacement, ...] = ()
     notes: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
-    function: str = ""
+    path: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """A dictionary of JSON values, read back by `from_json`."""

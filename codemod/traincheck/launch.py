@@ -60,7 +60,7 @@ def run_jobs(
     with _signals_as_exceptions():
         while left:
             launched.starts += 1
-            progress(None, "starting" if launched.starts == 1 else "starting afresh")
+            progress(None, f"starting{' afresh' * (launched.starts > 1)} ({len(left)} to check)")
             with _run_folder() as folder:
                 _one_launch(folder, left, backend, ranks, timeout, progress, launched)
                 if keep_logs is not None:

@@ -105,7 +105,6 @@ class Trainer:
             gated_linear_unit=job.shape.gated,
             calculate_per_token_loss=job.shape.per_token_loss,
             tensor_model_parallel_size=job.tensor_parallel,
-            sequence_parallel=job.sequence_parallel,
             bf16=job.precision == "bf16",
             params_dtype=dtype,
             pipeline_dtype=dtype,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -67,7 +68,7 @@ def fit(recipe: Recipe, machine: Machine, options: Options) -> Job:
     own_ddp = _section(settings, "ddp")
     ddp = _fit_ddp(own_ddp, replaced)
     optimizer = _fit_optimizer(settings, replaced)
-    precision = _fit_precision(settings, machine, replaced)
+    precision = _fit_precision(recipe, machine, replaced)
     shape = _fit_shape(settings, machine, options, replaced)
     tensor_parallel = _fit_parallel(settings, machine, replaced)
     _note_unknown(recipe, replaced)
@@ -76,14 +77,13 @@ def fit(recipe: Recipe, machine: Machine, options: Options) -> Job:
     return Job(
         name=recipe.name,
         file=recipe.file,
-        function=recipe.name,
+        path=recipe.path,
         own_ddp=own_ddp,
         ddp=ddp,
         optimizer=optimizer,
         shape=shape,
         precision=precision,
         tensor_parallel=tensor_parallel,
-        sequence_parallel=tensor_parallel > 1 and settings.get("model.sequence_parallel") is True,
         steps=options.steps,
         micro_batch_size=options.micro_batch_size,
         baseline=options.baseline,
@@ -136,20 +136,23 @@ def _fit_optimizer(settings: Mapping[str, Any], replaced: list[Replacement]) -> 
     return optimizer
 
 
-def _fit_precision(settings: Mapping[str, Any], machine: Machine, replaced: list[Replacement]) -> str:
+def _fit_precision(recipe: Recipe, machine: Machine, replaced: list[Replacement]) -> str:
     run_as = "fp32" if machine.backend == "rehearsal" else "bf16"
-    own = _own_precision(settings)
+    own = _own_precision(recipe)
     if own != run_as:
         why = "CPU ranks, so that parity can be exact" if run_as == "fp32" else "needs TransformerEngine"
         replaced.append(Replacement("mixed_precision", own, run_as, why))
     return run_as
 
 
-def _own_precision(settings: Mapping[str, Any]) -> str:
-    """``bf16``, ``fp32``, ``fp16``, or the name of a recipe with fp8 or nvfp4 in it."""
-    name = settings.get("mixed_precision")
+def _own_precision(recipe: Recipe) -> str:
+    """``bf16``, ``fp32``, ``fp16``, or the name of Bridge's precision recipe, such as ``bf16_with_mxfp8_mixed``."""
+    settings = recipe.settings
+    name = settings.get("mixed_precision") or recipe.unknown.get("mixed_precision")
     if isinstance(name, str):
-        return "bf16" if name in ("bf16_mixed", "bf16-mixed") else name
+        named = re.findall(r"\w*(?:mixed|bf16|fp16|fp32)\w*(?=\(\)|['\"]|$)", name)
+        name = named[-1] if named else name
+        return "bf16" if name in ("bf16_mixed", "bf16-mixed", "bf16") else name
     section = _section(settings, "mixed_precision")
     for low in ("fp8", "fp4"):
         if section.get(low):
@@ -208,6 +211,8 @@ def _fit_parallel(settings: Mapping[str, Any], machine: Machine, replaced: list[
         own = settings.get(f"model.{name}") or 1
         if own != 1:
             replaced.append(Replacement(f"model.{name}", own, 1, why))
+    if settings.get("model.sequence_parallel") is True:
+        replaced.append(Replacement("model.sequence_parallel", True, False, "the local layers' norm cannot"))
     return int(run_as)
 
 

@@ -38,7 +38,7 @@ def shown_progress(names: Mapping[int, str]) -> Iterator[Report]:
 def _lines(console: Console, names: Mapping[int, str]) -> Report:
     def show(job: int | None, doing: str) -> None:
         if job is None:
-            console.print(f"train-check: {doing} ({len(names)} recipes)", highlight=False, soft_wrap=True)
+            console.print(f"train-check: {doing}", highlight=False, soft_wrap=True)
         elif doing == "done":
             console.print(f"train-check: {names[job]}: done", highlight=False, soft_wrap=True)
 

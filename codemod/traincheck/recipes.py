@@ -24,14 +24,22 @@ def traced(targets: Sequence[str]) -> tuple[Recipe, ...]:
         raise NoRecipesError(str(error)) from error
     found = []
     for recipe in recipes:
-        settings, unknown = {}, []
+        settings, unknown = {}, {}
         for setting in recipe.settings:
             if isinstance(setting.value, Unknown) and not setting.value.text.startswith("torch."):
-                unknown.append(setting.path)
+                unknown[setting.path] = setting.value.text
             else:
                 settings[setting.path] = _plain(setting.value)
-        found.append(Recipe(recipe.name, recipe.file, settings, tuple(unknown), recipe.reason))
+        path = _located(recipe.file, targets)
+        found.append(Recipe(recipe.name, recipe.file, settings, unknown, recipe.reason, path))
     return tuple(found)
+
+
+def _located(file: str, targets: Sequence[str]) -> str:
+    """The absolute path of a traced file, which is told relative to its project's root."""
+    starts = [Path(target.partition("::")[0]).absolute() for target in targets]
+    candidates = [Path(file).absolute(), *(folder / file for start in starts for folder in start.parents)]
+    return str(next((path for path in candidates if path.is_file()), candidates[0]))
 
 
 def _plain(value: Any) -> Any:
@@ -52,8 +60,9 @@ def from_file(path: Path) -> tuple[Recipe, ...]:
                 entry["name"],
                 entry.get("file", str(path)),
                 entry.get("settings", {}),
-                tuple(entry.get("unknown", ())),
+                entry.get("unknown", {}),
                 entry.get("reason", ""),
+                str(path.parent / entry.get("file", path.name)),
             )
             for entry in entries
         )

@@ -114,5 +114,5 @@ def _resume(trainer: mcore.Trainer, folder: Path, report: Report) -> Resumed:
 def _baseline_key(job: Job) -> str:
     """What plain DDP depends on; recipes that agree on it share one run."""
     section = [(name, job.ddp.get(name)) for name in mcore.BASELINE_DDP_FIELDS]
-    sizes = (job.tensor_parallel, job.sequence_parallel, job.steps, job.micro_batches, job.micro_batch_size, job.seed)
+    sizes = (job.tensor_parallel, job.steps, job.micro_batches, job.micro_batch_size, job.seed)
     return repr((section, sorted(job.optimizer.items()), job.shape, job.precision, sizes))
