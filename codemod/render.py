@@ -178,7 +178,8 @@ class Totals:
         if self.written:
             yield f"{_count(fixed, 'finding')} fixed in {_count(self.written, 'file')}."
         elif fixed:
-            yield f"{fixed} can be fixed: see them with --diff, apply them with --write."
+            them = "it" if fixed == 1 else "them"
+            yield f"{fixed} can be fixed: see {them} with --diff, apply {them} with --write."
         if hidden := self.hidden.total():
             yield f"{hidden} more can be fixed with --unsafe-fixes, which may change what the code does."
         if self.errors:
