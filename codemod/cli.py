@@ -142,7 +142,7 @@ def cli() -> None:
 @click.option("--allow-dirty", is_flag=True, help="Write files although they have uncommitted changes.")
 @click.option("--allow-hardlinks", is_flag=True, help="Write files that have several hard links, in place.")
 @click.option("-q", "--quiet", is_flag=True, help="No notes and no summary on stderr; errors stay.")
-@click.option("-v", "--verbose", is_flag=True, help="Tracebacks and what was skipped, on stderr.")
+@click.option("-v", "--verbose", is_flag=True, help="Tracebacks on stderr.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
 @click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
 def migrate(**arguments: Any) -> int:
@@ -302,13 +302,15 @@ class _Run:
         yield from renderer(kind)(outcomes, colour=self.colour)
 
     def _diffs(self, outcomes: Iterator[Outcome]) -> Iterator[str | bytes]:
-        from fsdp_migrate.diff import shown, unified_diff
         from fsdp_migrate.render import renderer
 
         is_read_by_people = self.colour or sys.stdout.isatty()
         for outcome in outcomes:
             result = outcome.result
-            if diff := unified_diff(result.path, result.source, result.output):
+            if result.changed:
+                from fsdp_migrate.diff import shown, unified_diff
+
+                diff = unified_diff(result.path, result.source, result.output)
                 yield shown(diff, colour=self.colour) if is_read_by_people else diff
             if self.check:
                 for line in renderer("check")([outcome], colour=self.error_colour):
