@@ -21,7 +21,7 @@ KNOWN: tuple[Known, ...] = (
     ),
     Known(
         # param_and_grad_buffer.py raises ValueError, megatron_fsdp.py a bare assertion when overlap is off
-        r"[Ii]nvalid (data_parallel_)?sharding.strategy|data_parallel_sharding_strategy|assert self.ddp_config.overlap_grad",
+        r"[Ii]nvalid sharding.strategy|data_parallel_sharding_strategy|assert self.ddp_config.overlap_grad_reduce",
         "ddp.data_parallel_sharding_strategy must be no_shard, optim, optim_grads or optim_grads_params",
     ),
     Known(

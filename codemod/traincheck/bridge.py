@@ -55,6 +55,7 @@ def start() -> tuple[Callable[[Job, Path, Report, Keep], None], Versions, Callab
     dist.init_process_group("nccl", device_id=device)
     if not has_transformer_engine():
         _stand_in_for_transformer_engine()
+        drift.fill_empty_shards_in_checkpoints()
     _use_compiled_dataset_helpers()
     bridge = importlib.import_module("megatron.bridge")
     versions = Versions(
@@ -93,7 +94,8 @@ def _stand_in_for_transformer_engine() -> None:
                 return module
         return real(name, names, *rest, **more)
 
-    builtins.__import__ = importing
+    changed: Any = builtins
+    changed.__import__ = importing
 
 
 def _use_compiled_dataset_helpers() -> None:

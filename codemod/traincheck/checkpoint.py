@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint.state_dict_loader import load as dcp_load
 from torch.distributed.checkpoint.state_dict_saver import save as dcp_save
@@ -39,25 +38,10 @@ def load(trainer: Trainer, folder: Path, *, optimizer: bool) -> None:
 def _state(trainer: Trainer, *, optimizer: bool) -> dict[str, Any]:
     state = {"model": trainer.model.state_dict_for_save_checkpoint()}
     if optimizer:
-        _fill_empty_shards(drift.inner_optimizer(trainer.optimizer))
+        drift.fill_empty_shards(drift.inner_optimizer(trainer.optimizer))
         state["optimizer"] = trainer.optimizer.sharded_state_dict({}, metadata=SHARDING)
     _same_on_all_ranks(state)
     return state
-
-
-def _fill_empty_shards(optimizer: Any) -> None:
-    """Zero moments for the parameters of which this rank owns nothing.
-
-    torch's optimizers make none for them, so the ranks' states would have different keys, and the exchange per tensor
-    before a save would wait for ever. TransformerEngine's FusedAdam makes them.
-    """
-    filled: dict[str, Any] = next((state for state in optimizer.state.values() if state), {})
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            state = optimizer.state[parameter]
-            if not state:
-                for name, value in filled.items():
-                    state[name] = torch.zeros_like(parameter) if value.dim() else value.clone()
 
 
 def _same_on_all_ranks(state: dict[str, Any]) -> None:

@@ -116,6 +116,37 @@ def saves_optimizer_state() -> bool:
     return version() >= (0, 17)
 
 
+def fill_empty_shards(optimizer: Any) -> None:
+    """Zero moments for the parameters of which this rank owns nothing.
+
+    torch's optimizers make none for them, so the ranks' states would have different keys, and the exchange per tensor
+    before a save would wait for ever. TransformerEngine's FusedAdam makes them.
+    """
+    filled: dict[str, Any] = next((state for state in optimizer.state.values() if state), {})
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            state = optimizer.state[parameter]
+            if not state:
+                for name, value in filled.items():
+                    state[name] = torch.zeros_like(parameter) if value.dim() else value.clone()
+
+
+def fill_empty_shards_in_checkpoints() -> None:
+    """Have every ``fsdp_dtensor`` save and load of the process go through `fill_empty_shards`."""
+    from megatron.core.optimizer.distrib_optimizer import DistributedOptimizer
+
+    changed: Any = DistributedOptimizer
+    original = changed.sharded_param_state_fsdp_dtensor
+
+    def on_all_ranks_alike(self: Any, is_loading: bool = False) -> Any:
+        if is_loading:
+            self._init_optimizer_states_with_dummy_values()
+        fill_empty_shards(self.optimizer)
+        return original(self, is_loading=False)
+
+    changed.sharded_param_state_fsdp_dtensor = on_all_ranks_alike
+
+
 def prepare_state_dict(model: Any, state: dict[str, Any], gated: bool) -> dict[str, Any]:
     """What Megatron-LM does to a state before ``dcp.save`` and ``dcp.load`` (``training/checkpointing.py``).
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
 from collections.abc import Mapping
 from importlib import metadata, util
 from pathlib import Path
@@ -42,7 +44,7 @@ def choose(backend: str, gpus: int | None, environment: Mapping[str, str] = os.e
         raise CannotRunError(f"--backend {backend} needs a GPU, and {why}: use --backend rehearsal")
     if gpus is not None and gpus > here:
         raise CannotRunError(f"--gpus {gpus}, but {here} visible")
-    return Machine(backend, gpus or here)
+    return Machine(backend, gpus or here, transformer_engine=installed("transformer_engine"))
 
 
 def installed(module: str) -> bool:
@@ -73,9 +75,21 @@ def torch_has_cuda() -> bool:
     return re.search(r"^cuda\b[^=\n]*=\s*None", text, re.MULTILINE) is None
 
 
+def _listed_gpus() -> int:
+    """How many GPUs ``nvidia-smi`` lists, for systems whose device files have other names."""
+    command = shutil.which("nvidia-smi")
+    if command is None:
+        return 0
+    try:
+        listed = subprocess.run([command, "-L"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    return sum(line.startswith("GPU ") for line in listed.stdout.splitlines())
+
+
 def visible_gpus(environment: Mapping[str, str], devices: Path = Path("/dev")) -> int:
     """How many GPUs this process may use: the driver's device files, or what CUDA_VISIBLE_DEVICES leaves of them."""
-    here = sum(re.fullmatch(r"nvidia\d+", path.name) is not None for path in devices.glob("nvidia*"))
+    here = sum(re.fullmatch(r"nvidia\d+", path.name) is not None for path in devices.glob("nvidia*")) or _listed_gpus()
     chosen = environment.get("CUDA_VISIBLE_DEVICES")
     if chosen is None:
         return here

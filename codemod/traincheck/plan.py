@@ -13,10 +13,14 @@ from fsdp_migrate.traincheck.job import Job, Recipe, Replacement, Shape
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a launch runs on: `ranks` processes, one per GPU, or gloo ranks when `backend` is ``rehearsal``."""
+    """What a launch runs on: `ranks` processes, one per GPU, or gloo ranks when `backend` is ``rehearsal``.
+
+    `transformer_engine` says whether it is installed; the `bridge` backend uses it then.
+    """
 
     backend: str
     ranks: int
+    transformer_engine: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ def fit(recipe: Recipe, machine: Machine, options: Options) -> Job:
     replaced: list[Replacement] = []
     own_ddp = _section(settings, "ddp")
     ddp = _fit_ddp(own_ddp, replaced)
-    optimizer = _fit_optimizer(settings, replaced)
+    optimizer = _fit_optimizer(settings, machine, replaced)
     precision = _fit_precision(recipe, machine, replaced)
     shape = _fit_shape(settings, machine, options, replaced)
     tensor_parallel = _fit_parallel(settings, machine, replaced)
@@ -120,7 +124,7 @@ def _fit_ddp(own: Mapping[str, Any], replaced: list[Replacement]) -> dict[str, A
     return ddp
 
 
-def _fit_optimizer(settings: Mapping[str, Any], replaced: list[Replacement]) -> dict[str, Any]:
+def _fit_optimizer(settings: Mapping[str, Any], machine: Machine, replaced: list[Replacement]) -> dict[str, Any]:
     own = _section(settings, "optimizer")
     optimizer = {name: own[name] for name in OPTIMIZER_FIELDS if own.get(name) is not None}
     if "lr" not in optimizer:
@@ -129,6 +133,8 @@ def _fit_optimizer(settings: Mapping[str, Any], replaced: list[Replacement]) -> 
     if own.get("use_precision_aware_optimizer"):
         why = "needs TransformerEngine's FusedAdam"
         replaced.append(Replacement("optimizer.use_precision_aware_optimizer", True, False, why))
+    if not machine.transformer_engine:
+        replaced.append(Replacement("optimizer", "FusedAdam", "torch AdamW", "TransformerEngine is not installed"))
     if settings.get("scheduler.lr_warmup_iters") or settings.get("scheduler.lr_warmup_fraction"):
         replaced.append(Replacement("scheduler", "warm-up and decay", "constant", "a few steps see the peak rate only"))
     optimizer.setdefault("optimizer", "adam")
@@ -178,7 +184,9 @@ def _fit_shape(settings: Mapping[str, Any], machine: Machine, options: Options, 
         per_token_loss=settings.get("model.calculate_per_token_loss") is True,
     )
     run = f"GPT, {shape.layers} layers, hidden {shape.hidden}, sequence {shape.seq_length}, {shape.vocabulary} tokens"
-    replaced.append(Replacement("model", _own_model(settings), run, "scaled down; local layers"))
+    local = machine.backend != "bridge" or not machine.transformer_engine
+    why = "scaled down; Megatron-Core's local layers, no fusions" if local else "scaled down"
+    replaced.append(Replacement("model", _own_model(settings), run, why))
     experts = settings.get("model.num_moe_experts")
     if experts:
         replaced.append(Replacement("model.num_moe_experts", experts, None, "dense layers here"))
