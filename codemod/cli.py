@@ -151,7 +151,18 @@ def migrate(**arguments: Any) -> int:
     Without an option it reports what it finds in PATHS (default: the working directory) and changes nothing.
     A PATHS of '-' reads one file from stdin and writes the result, or with --diff the diff, to stdout.
     """
-    return _Run(arguments).main()
+    run = _Run(arguments)
+    try:
+        status = run.main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. Nothing may be flushed to it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
+    return status
+
+
+_BROKEN_PIPE = 128 + 13  # as if SIGPIPE had ended it, which is what shells expect of a filter
 
 
 class _Run:
@@ -397,17 +408,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _status(arguments: list[str]) -> int:
     try:
         status = cli.main(args=arguments, prog_name=PROGRAM, standalone_mode=False)
-        sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         return 2
     except (KeyboardInterrupt, click.Abort):
         click.echo("Interrupted. Every file is either as it was or completely rewritten; run again to go on.", err=True)
         return 128 + signal.SIGINT
-    except BrokenPipeError:
-        # Whoever read our output has seen enough. Nothing may be flushed to it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _BROKEN_PIPE
     except Exception as error:
         if "-v" in arguments or "--verbose" in arguments:
             raise
@@ -415,6 +421,3 @@ def _status(arguments: list[str]) -> int:
         click.echo(message, err=True)
         return 2
     return status if isinstance(status, int) else 0
-
-
-_BROKEN_PIPE = 128 + 13  # as if SIGPIPE had ended it, which is what shells expect of a filter
