@@ -1095,7 +1095,7 @@ class Reader:
     # ── Override words and dicts ────────────────────────────────────────────────────────────────────────────────────
 
     def _words(self, node: ast.expr, items: list[Item]) -> bool:
-        words = words_of(node, self.module.source)
+        words = words_of(node)
         if not words:
             return False
         root: Path = (f"<{node.lineno}:{node.col_offset}>",)

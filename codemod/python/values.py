@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from fsdp_migrate import overrides
 from fsdp_migrate.python.source import Source
 from fsdp_migrate.transforms import plan
-from fsdp_migrate.upstream import FLAG, NEW_SECTION, OLD_SECTION
+from fsdp_migrate.upstream import FLAG
 
 # Builtins that give the same answer for the same arguments.
 _PURE = frozenset(
@@ -98,10 +98,6 @@ def _is_pure(node: ast.expr) -> bool:
 
 # ── Override words ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-_WORD = re.compile(r"(?P<mark>\+{1,2}|~)?(?P<name>[A-Za-z_]\w*(?:\.\w+)+)(?:=(?P<value>.*))?", re.DOTALL)
-_FLAGS = (f"{OLD_SECTION}.{FLAG}", f"{NEW_SECTION}.{FLAG}")
-_TRUTH = {"true": True, "false": False, "yes": True, "no": False, "on": True, "off": False}
-
 
 @dataclass(frozen=True, slots=True)
 class Word:
@@ -118,45 +114,34 @@ class Word:
     alone: bool
 
 
-def words_of(node: ast.expr, source: Source) -> list[Word]:
+def words_of(node: ast.expr) -> list[Word]:
     """The override words of a string, or of a list of strings, if the flag is among them."""
     if isinstance(node, ast.List | ast.Tuple | ast.Set):
-        words = [w for e in node.elts for w in _word(e, source, alone=True)]
-        return words if any(w.name in _FLAGS for w in words) else []
+        words = [w for e in node.elts for w in _word(e, alone=True)]
+        return words if any(w.name in overrides.FLAG_NAMES for w in words) else []
     if isinstance(node, ast.Constant | ast.JoinedStr):
-        words = list(_word(node, source, alone=False))
-        return words if words and words[0].name in _FLAGS else []
+        words = list(_word(node, alone=False))
+        return words if words and words[0].name in overrides.FLAG_NAMES else []
     return []
 
 
-def _word(node: ast.expr, source: Source, *, alone: bool) -> Iterator[Word]:
+def _word(node: ast.expr, *, alone: bool) -> Iterator[Word]:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         text, symbols = node.value, False
     elif isinstance(node, ast.JoinedStr) and node.values and isinstance(node.values[0], ast.Constant):
-        first = node.values[0].value
-        text, symbols = str(first), True
+        text, symbols = str(node.values[0].value), True
         if "=" not in text:
             return
     else:
         return
-    if any(c.isspace() for c in text):
+    found = overrides.read(text) if not any(c.isspace() for c in text) else None
+    if found is None:
         return
-    found = _WORD.fullmatch(text)
-    if not found:
-        return
-    value = found["value"]
+    stored: plan.Expression
     if symbols:
-        key = ast.unparse(node)
-        yield Word(node, found["mark"] or "", found["name"], (plan.Symbol(key, ""),), plan.UNKNOWN, alone)
-    elif value is None:
-        yield Word(
-            node, found["mark"] or "", found["name"], (plan.Symbol(f"{text}", "", pure=False),), plan.UNKNOWN, alone
-        )
+        stored, known = (plan.Symbol(ast.unparse(node), ""),), plan.UNKNOWN
+    elif found.value is None:
+        stored, known = (plan.Symbol(text, "", pure=False),), plan.UNKNOWN
     else:
-        plain = value.strip("'\"")
-        truth = _TRUTH.get(plain.lower())
-        stored: plan.Expression = (plan.Symbol(value, ""),)
-        if truth is not None:
-            stored = plan.TRUE if truth else plan.FALSE
-        known: object = truth if truth is not None else plain
-        yield Word(node, found["mark"] or "", found["name"], stored, known, alone)
+        stored, known = overrides.stored(found.value), overrides.literal(found.value)
+    yield Word(node, found.mark, found.name, stored, known, alone)
