@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fsdp_migrate.trace.compare import Comparison, Difference, Status, compare
+    from fsdp_migrate.trace.comparison import Comparison, Difference, Status, compare
     from fsdp_migrate.trace.public import public_recipe
     from fsdp_migrate.trace.run import TraceError, trace_targets
     from fsdp_migrate.trace.values import Assumption, Setting, TracedRecipe, Unknown
+    from fsdp_migrate.trace.verification import affected_files, verify
 
 __all__ = [
     "Assumption",
@@ -24,16 +25,19 @@ __all__ = [
     "TraceError",
     "TracedRecipe",
     "Unknown",
+    "affected_files",
     "compare",
     "public_recipe",
     "trace_targets",
+    "verify",
 ]
 
 _HOMES = {
-    "compare": ("Comparison", "Difference", "Status", "compare"),
+    "comparison": ("Comparison", "Difference", "Status", "compare"),
     "public": ("public_recipe",),
     "run": ("TraceError", "trace_targets"),
     "values": ("Assumption", "Setting", "TracedRecipe", "Unknown"),
+    "verification": ("affected_files", "verify"),
 }
 
 
@@ -43,7 +47,6 @@ def __getattr__(name: str) -> object:
 
     for module, names in _HOMES.items():
         if name in names:
-            # `compare` is a submodule and a function: the function wins, whichever was asked for first.
             loaded = import_module(f"{__name__}.{module}")
             globals().update({n: getattr(loaded, n) for n in names})
             return globals()[name]

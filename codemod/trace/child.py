@@ -18,6 +18,7 @@ import json
 import os
 import re
 import sys
+import threading
 import traceback
 import types
 import typing
@@ -27,7 +28,17 @@ from typing import Any, NoReturn
 
 from fsdp_migrate.trace import bridge, flatten, guard, overlay, repeatable
 from fsdp_migrate.trace.modules import FallbackFinder, Project, ProjectFinder
-from fsdp_migrate.trace.standins import RECORDER, Place, Recorded, StandIn, looks_like_config, plain, text_of
+from fsdp_migrate.trace.standins import (
+    MADE,
+    RECORDER,
+    Place,
+    Recorded,
+    StandIn,
+    is_class_name,
+    looks_like_config,
+    plain,
+    text_of,
+)
 from fsdp_migrate.trace.upstream import ENTRY_POINTS
 
 _MAX_REASON = 400
@@ -64,6 +75,8 @@ class Child:
             view = view[self._write(self._pipe, view) :]
 
     def run(self) -> None:
+        self.environment = dict(os.environ)
+        self.threads = threading.active_count()
         for target in self.job["targets"]:
             file = target["file"]
             if (file, "") in self.done:
@@ -94,6 +107,7 @@ class Child:
         self.finders = (ProjectFinder(self.project), FallbackFinder(self.project))
         sys.meta_path.insert(0, self.finders[0])
         sys.meta_path.append(self.finders[1])
+        self.meta_path = list(sys.meta_path)
 
     def import_real(self) -> None:
         """Import the installed frameworks, before anything is refused: they are not the recipes' code."""
@@ -284,6 +298,9 @@ class Child:
                 config = build()
                 if not _may_be_config(config, listed):
                     raise NotARecipeError(f"returned {plain(text_of(config))}, which is not a config")
+                if isinstance(config, (tuple, list)):
+                    self.fail(file, name, line, f"returned a {type(config).__name__} instead of a config")
+                    return
                 bridge.lay_over(config, self.overrides)
                 rows, made = flatten.settings_of(config, (file, line), self.home)
             except NotARecipeError as error:
@@ -296,14 +313,28 @@ class Child:
                 self.fail(file, name, line, self.explain(error, errors))
                 return
         self.succeed(file, name, line, rows, made)
+        self.leave_threads_behind()
 
     def start(self) -> None:
+        """Give the next step what every step gets, whatever the one before it left behind."""
+        sys.settrace(None)
+        sys.meta_path[:] = self.meta_path
+        if os.environ != self.environment:
+            os.environ.clear()
+            os.environ.update(self.environment)
         RECORDER.assumptions.clear()
         flatten.reset()
         repeatable.reset()
         self.captured.clear()
         with contextlib.suppress(OSError):
+            os.makedirs(self.home, exist_ok=True)
             os.chdir(self.home)
+
+    def leave_threads_behind(self) -> None:
+        """Ask for a fresh process after a step that left threads: they could act on the next one."""
+        if threading.active_count() > self.threads:
+            self.say(event="fresh")
+            _leave(0)
 
     def succeed(self, file: str, name: str, line: int, rows: list[flatten.Row], made: list[str]) -> None:
         assumptions = [(plain(text), place, number) for text, place, number in RECORDER.assumptions]
@@ -374,10 +405,12 @@ def _returns_something_else(signature: inspect.Signature) -> bool:
 def _may_be_config(value: object, listed: bool) -> bool:
     if looks_like_config(value):
         return True
+    if isinstance(value, (tuple, list)):
+        return any(looks_like_config(item) for item in value) or listed
     if isinstance(value, StandIn):
         # An unknown function may well have returned a config; an instance of another class is none.
-        return listed or not value.__dict__.get("\0made")
-    if value is None or isinstance(value, (str, int, float, list, tuple, set, types.FunctionType, types.GeneratorType)):
+        return listed or not (value.__dict__.get(MADE) or is_class_name(text_of(value)))
+    if value is None or isinstance(value, (str, int, float, set, types.FunctionType, types.GeneratorType)):
         return False
     return listed
 
@@ -410,6 +443,7 @@ def main(job_file: str, pipe: int) -> None:
     vars(builtins).update(exit=sys.exit, quit=sys.exit)
     if job["real"]:
         child.import_real()
+    guard.end_with_parent()
     guard.limit(cpu_seconds=job["cpu_seconds"], memory=not job["real"])
     guard.guard(job["home"])
     try:

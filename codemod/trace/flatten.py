@@ -223,10 +223,10 @@ def _fields(owner: object) -> Iterator[tuple[str, object, list[Any]]]:
     else:
         history = _side_histories.get(id(owner), (None, {}))[1]
     for name, past in history.items():
-        if name in state and name[0] != "_":
+        if name in state and name[:1] != "_":
             yield name, state[name], past
     for name, value in state.items():
-        if name not in history and name not in INTERNAL and name[0] != "_":
+        if name not in history and name not in INTERNAL and name[:1] != "_":
             yield name, value, []
 
 

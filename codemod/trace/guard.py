@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -92,6 +93,17 @@ def limit(*, cpu_seconds: int, memory: bool) -> None:
             resource.setrlimit(number, (value, value))
 
 
+def end_with_parent() -> None:
+    """Let the kernel end this process when the one that started it is gone, however it went."""
+    if sys.platform != "linux":
+        return
+    with contextlib.suppress(Exception):
+        import ctypes
+
+        set_parent_death_signal = 1  # PR_SET_PDEATHSIG, linux/prctl.h
+        ctypes.CDLL(None).prctl(set_parent_death_signal, int(signal.SIGKILL))
+
+
 def guard(folder: str) -> None:
     """Refuse, until the process ends, processes, network, signals and every write outside `folder`."""
     sys.addaudithook(_hook(os.path.realpath(folder)))
@@ -141,6 +153,8 @@ def _hook(folder: str) -> Callable[[str, tuple[Any, ...]], None]:
             raise RefusedError("network access is refused: recipes are traced offline")
         elif event in _PROCESSES:
             raise RefusedError("starting a process is refused: recipes are traced in one process")
+        elif event == "sys.addaudithook":
+            raise RefusedError("watching the interpreter is refused")
         elif event in _SIGNALS:
             raise RefusedError("sending a signal is refused")
         elif event in _CHANGED_PATHS:

@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from fsdp_migrate.trace.real import is_optional
-from fsdp_migrate.trace.standins import RECORDER, convert, either, exception_class, stand_in
+from fsdp_migrate.trace.standins import RECORDER, convert, either, exception_class, parent_of, stand_in
 from fsdp_migrate.trace.upstream import FLAG, FRAMEWORK_NAMESPACES, FRAMEWORKS, RECIPE_PACKAGES
 
-CONVERT, EITHER = "__fsdp_migrate_convert__", "__fsdp_migrate_either__"
+CONVERT, EITHER, PARENT = "__fsdp_migrate_convert__", "__fsdp_migrate_either__", "__fsdp_migrate_parent__"
 _CONVERSIONS: Final = frozenset({"float", "int"})
 _NEEDS_ADAPTING: Final = re.compile(
-    rb"\b(?:float|int)\(" + rb"|" + FLAG.encode() + rb"[\"'\]\s]*[=:](?:[^\n]*|\s*\([^)]*)\bor\b"
+    rb"\b(?:float|int|super)\(" + rb"|" + FLAG.encode() + rb"[\"'\]\s]*[=:](?:[^\n]*|\s*\([^)]*)\bor\b"
 )
 
 
@@ -102,7 +102,7 @@ class Project:
         if file in self.refused:
             raise ImportError(f"{Path(file).name} cannot be loaded: {self.refused[file]}", name=module.__name__)
         self.on_load(file)
-        vars(module).update({CONVERT: convert, EITHER: either})
+        vars(module).update({CONVERT: convert, EITHER: either, PARENT: parent_of})
         exec(self.code(file), vars(module))
 
 
@@ -379,8 +379,9 @@ class FallbackFinder(importlib.abc.MetaPathFinder):
 def adapted(tree: ast.Module) -> ast.Module:
     """Let unknown values pass where Python would insist on a decision.
 
-    ``float(x)`` and ``int(x)`` must return numbers, and ``a or b`` cannot be overridden. The second matters for the
-    flag alone, where it says which of two settings wins; there its operands are evaluated at once.
+    ``float(x)`` and ``int(x)`` must return numbers, ``super()`` finds only what a base has, and ``a or b`` cannot be
+    overridden. The last matters for the flag alone, where it says which of two settings wins; there its operands are
+    evaluated at once.
     """
     _Adapter().visit(tree)
     return ast.fix_missing_locations(tree)
@@ -393,6 +394,8 @@ class _Adapter(ast.NodeTransformer):
             kind = ast.copy_location(ast.Constant(node.func.id), node)
             node.args.insert(0, kind)
             node.func = ast.copy_location(ast.Name(CONVERT, ast.Load()), node.func)
+        elif isinstance(node.func, ast.Name) and node.func.id == "super":
+            return ast.copy_location(ast.Call(ast.Name(PARENT, ast.Load()), [node], []), node)
         return node
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:

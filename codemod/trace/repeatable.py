@@ -42,13 +42,22 @@ def fix() -> None:
     for module, replacements in setters.items():
         for name, value in replacements.items():
             setattr(module, name, value)
+    vars(random)["seed"] = _seed
     reset()
 
 
 def reset() -> None:
     """Start over, before each recipe."""
     _state.update(now=EPOCH, names=0)
-    random.seed(0)
+    _real_seed(0)
+
+
+_real_seed = random.seed
+
+
+def _seed(a: Any = None, version: int = 2) -> None:
+    """Any seed is as good as another, also one that is not known."""
+    _real_seed(a if isinstance(a, (int, float, str, bytes)) else 0, version)
 
 
 def _now() -> float:

@@ -227,7 +227,7 @@ class _Run:
             kind, file, name = event["event"], event.get("file", ""), event.get("name", "")
         except (ValueError, KeyError, TypeError):
             return  # not ours: a recipe found the pipe
-        if kind in ("begin", "file", "end"):
+        if kind in ("begin", "file", "fresh", "end"):
             self.check_current()
         if kind == "begin":
             self.current, self.loading = (file, name), []
@@ -245,6 +245,8 @@ class _Run:
             raise TraceError(f"--real needs an installed Megatron-Bridge: {event['reason']}")
         elif kind == "broken":
             raise TraceError(f"the tracing process failed; please report this:\n{event['reason']}")
+        elif kind == "fresh":
+            self.current, self.loading = None, []
         elif kind == "end":
             self.finished = True
 
@@ -317,7 +319,9 @@ def _mirror(folder: Path, home: Path) -> None:
 def _search_path() -> list[str]:
     """Our own import path, without the working directory: the project's modules are found by the child itself."""
     here = Path.cwd()
-    return [entry for entry in sys.path if entry and Path(entry).absolute() != here]
+    package = Path(__file__).parents[1]
+    ours = [str(package.parent)] if package.name == "fsdp_migrate" else []  # an editable install has its own finder
+    return ours + [entry for entry in sys.path if entry and Path(entry).absolute() != here]
 
 
 def _environment(home: Path) -> dict[str, str]:

@@ -30,8 +30,8 @@ TEXT: Final = "\0text"
 MADE: Final = "\0made"
 ITEMS: Final = "\0items"
 HISTORY: Final = "\0history"
-ORIGIN: Final = "\0origin"
-INTERNAL: Final = frozenset({TEXT, MADE, ITEMS, HISTORY, ORIGIN})
+BASE: Final = "\0base"
+INTERNAL: Final = frozenset({TEXT, MADE, ITEMS, HISTORY, BASE})
 
 MARK, END_MARK = "\ue000", "\ue001"
 """Around the text of an unknown value inside a string. Private-use characters: no source has them."""
@@ -79,7 +79,7 @@ def text_of(value: object, depth: int = 0) -> str:
         return str(state.get(TEXT) or f"{type(value).__name__}()")
     if isinstance(value, str):
         text = repr(plain(value))
-    elif value is None or isinstance(value, (bool, int, float, bytes)):
+    elif value is None or isinstance(value, (bool, int, float, complex, bytes, range)):
         text = repr(value)
     elif isinstance(value, (list, tuple, dict)) and depth > 3:
         text = "..."
@@ -115,13 +115,12 @@ def plain(text: str) -> str:
     return text.replace(MARK, "<").replace(END_MARK, ">")
 
 
-def stand_in(text: str, *, made: bool = False, origin: Place = NOWHERE) -> StandIn:
+def stand_in(text: str, *, made: bool = False) -> StandIn:
     new: StandIn = object.__new__(StandIn)
     state = new.__dict__
     state[TEXT] = shortened(text)
     if made:
         state[MADE] = True
-    state[ORIGIN] = origin
     return new
 
 
@@ -149,6 +148,9 @@ class Recorded:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         for name, value in kwargs.items():
             setattr(self, name, value)
+
+    def __post_init__(self, *_: Any) -> None:
+        """What the absent base would check stays unchecked."""
 
     def __init_subclass__(cls, **_: Any) -> None:
         """Accept the class keywords of a base that is not there."""
@@ -238,28 +240,32 @@ class StandIn(Recorded):
             return args[0]  # a decorator, bare or from a factory: the decorated thing keeps doing what it says
         if _names_a_class(leaf):
             spelled = f"{text}({', '.join(map(text_of, args))})"
-            new = stand_in(spelled, made=not args, origin=RECORDER.place())
+            new = stand_in(spelled, made=not args)
+            place = RECORDER.place() if kwargs else NOWHERE
             for name, value in kwargs.items():
-                put(new, name, value, new.__dict__[ORIGIN])
+                put(new, name, value, place)
             return new
         for value in (*args, *kwargs.values()):
             if isinstance(value, Recorded) and (HISTORY in value.__dict__ or looks_like_config(value)):
                 RECORDER.assume(f"{text}() was given {text_of(value)} and is not run: taken not to change it")
         words = [*map(text_of, args), *(f"{name}={text_of(value)}" for name, value in kwargs.items())]
-        return stand_in(f"{text}({', '.join(words)})", origin=RECORDER.place())
+        return stand_in(f"{text}({', '.join(words)})")
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
-        if text_of(self).endswith(_EXCEPTIONS):
+        text = text_of(self)
+        if text.endswith(_EXCEPTIONS):
             return (Exception,)
-        if any(isinstance(base, type) and issubclass(base, Recorded) for base in bases):
-            return ()
-        first = next(base for base in bases if isinstance(base, StandIn))
-        return (Recorded,) if first is self else ()
+        state = self.__dict__
+        if BASE not in state:
+            state[BASE] = type(_last_name(text) or "Base", (Recorded,), {"__module__": text.rpartition(".")[0]})
+        return (state[BASE],)
 
     def __instancecheck__(self, instance: Any) -> bool:
         """True for what was made by this very name, or derives from it by name."""
         name = _last_name(text_of(self))
         if isinstance(instance, StandIn):
+            if name.endswith("ConfigContainer") and text_of(instance).split("(")[0].endswith("_config"):
+                return True  # what recipe functions return, by convention
             made = bool(instance.__dict__.get(MADE))
             if not made:
                 RECORDER.assume(f"{text_of(instance)} taken as no instance of {name}")
@@ -409,6 +415,11 @@ _UNPACK = {dis.opmap[name] for name in ("UNPACK_SEQUENCE",) if name in dis.opmap
 _UNPACK_REST = dis.opmap["UNPACK_EX"]
 
 
+def is_class_name(text: str) -> bool:
+    """Whether a spelling names a class, by convention."""
+    return _names_a_class(_last_name(text))
+
+
 def _unpacked_by_caller(frame: types.FrameType) -> int | None:
     """How many targets the running assignment of `frame` unpacks an iterator into; None where it is no unpacking."""
     code, at = frame.f_code.co_code, frame.f_lasti
@@ -431,7 +442,7 @@ def looks_like_config(value: object) -> bool:
     if isinstance(value, dict):
         return bool(TELLING_SECTIONS & value.keys())
     state = getattr(value, "__dict__", {})
-    if isinstance(value, StandIn) and text_of(value).split("(")[0].endswith("ConfigContainer"):
+    if isinstance(value, StandIn) and state.get(MADE) and text_of(value).split("(")[0].endswith("ConfigContainer"):
         return True
     return bool(TELLING_SECTIONS & state.keys())
 
@@ -444,6 +455,22 @@ def convert(kind: str, *args: Any, **kwargs: Any) -> Any:
     if any(isinstance(arg, StandIn) for arg in args):
         return stand_in(f"{kind}({', '.join(map(text_of, args))})")
     return getattr(builtins, kind)(*args, **kwargs)
+
+
+class parent_of:  # noqa: N801 - stands in the place of ``super``
+    """``super()`` in a class whose base is absent: what the base would have is a stand-in."""
+
+    def __init__(self, real: Any) -> None:
+        object.__setattr__(self, "real", real)
+
+    def __getattribute__(self, name: str) -> Any:
+        real = object.__getattribute__(self, "real")
+        try:
+            return getattr(real, name)
+        except AttributeError:
+            if not isinstance(real.__self__, Recorded) or name.startswith("__"):
+                raise
+        return stand_in(f"super().{name}")
 
 
 def either(*operands: Any) -> Any:

@@ -58,9 +58,9 @@ def resolve(targets: Sequence[str], project_root: Path | None = None) -> tuple[T
         if path.is_dir():
             if separator:
                 raise TargetError(f"{target}: {text} is a folder; name a file before ::")
-            found = list(_python_files(path))
-            for file in found:
-                wanted.setdefault(file, [])
+            for file, source in python_files(path):
+                if may_hold_recipe(source):
+                    wanted.setdefault(file, [])
         elif path.is_file():
             if path.suffix != ".py":
                 raise TargetError(f"{target}: {text} is not a Python file")
@@ -74,8 +74,8 @@ def resolve(targets: Sequence[str], project_root: Path | None = None) -> tuple[T
     return tuple(_target(file, names, project_root) for file, names in wanted.items())
 
 
-def _python_files(folder: Path) -> Iterator[Path]:
-    """The files below a folder that may hold a recipe, in a stable order; no tests, no hidden or installed folders."""
+def python_files(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    """The Python files below a folder and their sources, in a stable order; no tests, no hidden folders."""
     for parent, folders, files in os.walk(folder):
         folders[:] = sorted(
             name
@@ -91,8 +91,12 @@ def _python_files(folder: Path) -> Iterator[Path]:
                     source = file.read_bytes()
                 except OSError:
                     continue
-                if _MAY_HOLD_RECIPE.search(source):
-                    yield file
+                yield file, source
+
+
+def may_hold_recipe(source: bytes) -> bool:
+    """Whether running a file with this source can give a recipe. Errs to yes."""
+    return _MAY_HOLD_RECIPE.search(source) is not None
 
 
 def _target(file: Path, names: Iterable[str], project_root: Path | None) -> Target:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -55,6 +58,57 @@ def test_what_becomes_of(name, reason):
     found = reasons(name)[name]
     assert reason in found
     assert bool(reason) == bool(found)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "leaves_a_timer_that_ends_the_process",
+        "clears_the_import_system",
+        "changes_the_environment",
+        "removes_its_folder",
+        "watches_the_interpreter",
+    ],
+)
+def test_the_next_recipe_finds_a_sound_process(name):
+    _, after = trace_targets([f"{HOSTILE}::{n}_config" for n in (name, "needs_a_sound_process")])
+    assert after.reason == ""
+    assert after["train.found"] == ["wave", True, None]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the Linux kernel")
+def test_nothing_is_left_running_when_the_caller_is_killed(tmp_path):
+    recipe = tmp_path / "recipe.py"
+    recipe.write_text(f"import os\ndef my_config():\n    while True: os.path.exists({str(tmp_path)!r})\n")
+    code = f"from fsdp_migrate.trace import trace_targets; trace_targets([{str(recipe)!r}], timeout=120)"
+    caller = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        wait_for(lambda: children_of(caller.pid))
+        [child] = children_of(caller.pid)
+    finally:
+        caller.kill()
+        caller.wait()
+    wait_for(lambda: not Path(f"/proc/{child}").exists() or is_zombie(child))
+
+
+def wait_for(condition) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def children_of(pid: int) -> list[int]:
+    """Processes that have started to run recipes: their working directory is the temporary one."""
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in found if b"fsdp_migrate.trace.child" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+def is_zombie(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 def test_what_recipes_print_goes_nowhere(capfd):

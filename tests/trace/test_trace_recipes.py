@@ -173,6 +173,58 @@ def test_recipes_that_ask_everything_of_unknown_values(repository):
     assert any("taken as empty" in assumption.text for assumption in recipe.assumptions)
 
 
+def test_classes_over_an_absent_base(repository):
+    recipe = repository.one(
+        """
+        import random
+        from dataclasses import dataclass
+        from megatron.bridge.training.config import ConfigContainer
+        from megatron.bridge.recipes.llama import llama3_8b_pretrain_config
+
+        @dataclass(kw_only=True)
+        class Checked(ConfigContainer):
+            own: int = 1
+
+            def __post_init__(self):
+                super().__post_init__()
+                self.train.seen = True
+                self.validate()
+
+            def validate(self):
+                super().validate()
+                return super().finalize(self.own)
+
+        class Plain(ConfigContainer):
+            def __init__(self, size, **fields):
+                super().__init__(**fields)
+                self.size = size
+
+            @property
+            def double(self):
+                return 2 * self.size
+
+        def my_config():
+            base = llama3_8b_pretrain_config()
+            assert isinstance(base, ConfigContainer)
+            random.seed(base.rng.seed)
+            cfg = Plain(3, model=None)
+            assert isinstance(cfg, ConfigContainer)
+            cfg.train = Checked(checkpoint=4)
+            cfg.rng.seed = cfg.double
+            return cfg
+        """
+    )
+    assert recipe.reason == ""
+    assert {s.path: s.value for s in recipe.settings} == {
+        "model": None,
+        "size": 3,
+        "train.checkpoint": 4,
+        "train.own": 1,
+        "train.train.seen": True,
+        "rng.seed": 6,
+    }
+
+
 def test_a_decision_on_an_unknown_value_is_written_down(repository):
     recipe = repository.one(
         """

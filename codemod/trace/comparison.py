@@ -107,8 +107,8 @@ def _compare(before: TracedRecipe, after: TracedRecipe) -> Comparison:
             companions.append(later)
         else:
             differences.append(Difference(path, earlier, later))
-    for path in sorted({*before.made} ^ {*after.made} - {"dist"}):
-        if path != "dist" and not any(d.path == path for d in differences):
+    for path in sorted({*before.made} ^ {*after.made}):
+        if before.has_defaults(path) != after.has_defaults(path) and not any(d.path == path for d in differences):
             differences.append(Difference(path, _built(before, path), _built(after, path)))
 
     if differences:
