@@ -103,11 +103,11 @@ def _findings(outcome: Outcome, findings: Iterable[Finding], colour: bool) -> It
 
 
 def _reasons(outcome: Outcome, finding: Finding) -> Iterator[str]:
-    if finding.why:
-        yield f"not fixed: {finding.why}"
     if outcome.frozen:
         yield f"not edited: {outcome.frozen}"
-    elif is_hidden(finding):
+    if finding.why:
+        yield f"not fixed: {finding.why}"
+    elif is_hidden(finding) and not outcome.frozen:
         yield "not fixed: the fix may change what the code does; --unsafe-fixes applies it"
 
 
