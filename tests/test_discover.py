@@ -186,7 +186,7 @@ def test_no_program_of_the_repository_is_run(plain: Path) -> None:
 
 
 def test_scripts_are_known_by_their_first_line(root: Path) -> None:
-    for name, first in {"tool": "#!/usr/bin/env python3", "run": "#!/bin/sh", "NOTES": "Dear reader"}.items():
+    for name, first in {"tool": "#!/usr/bin/env python3", "run": "#!/usr/bin/perl", "NOTES": "Dear reader"}.items():
         (root / name).write_bytes(first.encode() + b"\n" + FLAG)
     assert find(["."]).paths == ["tool"]
 
@@ -198,7 +198,7 @@ def test_scripts_are_known_by_their_first_line(root: Path) -> None:
         (b"#!/usr/bin/env python3.12", "python"),
         (b"#! /opt/conda/bin/python3 -u", "python"),
         (b"#!/usr/bin/env -S python -m x", "python"),
-        (b"#!/bin/bash", ""),
+        (b"#!/usr/bin/perl -w", ""),
         (b"#!/usr/bin/pythonista", ""),
         (b"python", ""),
         (b"", ""),
