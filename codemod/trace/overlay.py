@@ -19,8 +19,12 @@ Override = tuple[str, Any, str, int]
 WORDS_FILE: Final = "<override>"
 
 _WORD = re.compile(r"(?P<sign>\+\+|\+|~)?(?P<path>[A-Za-z_][\w.\-]*)(?:=(?P<value>.*))?", re.DOTALL)
-_FLOAT = re.compile(r"[+-]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(e[+-]?\d+)?|[+-]?(inf|nan)", re.IGNORECASE)
-_INT = re.compile(r"[+-]?\d[\d_]*")
+_FLOAT = re.compile(
+    r"[+-]?(\d[\d_]*\.[\d_]*|\.\d[\d_]*)(e[+-]?\d+)?|[+-]?\d[\d_]*e[+-]?\d+|[+-]?(inf|nan)", re.IGNORECASE
+)
+_INT = re.compile(r"[+-]?(0|[1-9](_?\d)*)")
+_FUNCTION = re.compile(r"[A-Za-z_]\w*\(.*\)", re.DOTALL)
+_ESCAPED = re.compile(r"\\([\\()\[\]{}:=, \t])")
 
 
 class OverrideError(ValueError):
@@ -120,11 +124,19 @@ def _value(text: str, *, top: bool) -> tuple[Any, str]:
             if not colon:
                 raise OverrideError(f"{text!r} is not a mapping")
             item, rest = _value(rest.lstrip(), top=False)
-            mapping[key.strip().strip("'\"")] = item
+            mapping[key.strip()] = item
             rest = _separator(rest.lstrip(), "}", text)
         return mapping, rest[1:]
-    end = len(text) if top else next((i for i, c in enumerate(text) if c in ",]}"), len(text))
-    return _scalar(text[:end].strip()), text[end:]
+    end, escaped = 0, False
+    while end < len(text) and (escaped or text[end] not in ("=" if top else ",]}=")):
+        if top and text[end] == "," and not escaped:
+            raise OverrideError(f"{text!r} is a sweep over several values: write one, or quote it")
+        escaped = text[end] == "\\" and not escaped
+        end += 1
+    scalar = text[:end].strip()
+    if _FUNCTION.fullmatch(scalar):
+        raise OverrideError(f"{scalar!r} is not a plain value: write what the function gives, or quote it")
+    return _scalar(scalar), text[end:]
 
 
 def _separator(rest: str, closing: str, text: str) -> str:
@@ -145,4 +157,4 @@ def _scalar(text: str) -> Any:
         return int(text)
     if _FLOAT.fullmatch(text):
         return float(text)
-    return text
+    return _ESCAPED.sub(r"\1", text)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fsdp_migrate.trace import Status, TraceError, Unknown, compare, public_recipe, trace_targets
+from fsdp_migrate.trace import Status, TraceError, Unknown, compare, public_recipe, trace_targets, verify
 from fsdp_migrate.trace.generate_data import facts
 from fsdp_migrate.trace.public import _read as recorded
 
@@ -122,13 +122,9 @@ def test_known_values(newest):
     assert all(recipe["ddp.use_megatron_fsdp"] is True for recipe in on)
     assert sum(recipe.get("checkpoint.ckpt_format") == "torch_dist" for recipe in on) == 21
     assert sum(recipe.get("ddp.outer_dp_sharding_strategy") == "optim" for recipe in on) == 5
-    one = {
-        str(v)
-        for r in newest
-        if isinstance(e := r.get("env_vars"), dict)
-        for v in [e.get("CUDA_DEVICE_MAX_CONNECTIONS")]
-    }
-    assert "1" in one
+    variables = [recipe.get("env_vars") for recipe in newest]
+    connections = [v.get("CUDA_DEVICE_MAX_CONNECTIONS") for v in variables if isinstance(v, dict)]
+    assert sum(str(value) == "1" for value in connections) == 25
     [qwen] = [recipe for recipe in on if recipe.name.startswith("qwen35_vl")]
     assert qwen["ddp.average_in_collective"] is True
 
@@ -136,6 +132,25 @@ def test_known_values(newest):
 def test_a_trace_equals_itself(wheel, newest):
     verdicts = compare(newest, recipes_of(wheel("0.6.2")))
     assert {c.status for c in verdicts} == {Status.UNCHANGED, Status.NOT_VERIFIED}
+
+
+@pytest.mark.parametrize(("on", "expected"), [(b"True", Status.MOVED), (b"False", Status.DIFFERENT)])
+def test_a_move_by_hand_is_verified(wheel, on, expected):
+    """The three recipes that set both flags lose the old one; the second time FSDP is switched off with it."""
+    root = wheel("0.6.2")
+    changed = {}
+    for file in (root / "megatron" / "bridge").rglob("nemotron*.py"):
+        source = file.read_bytes()
+        if b"dist.use_megatron_fsdp" in source and {"recipes", "perf_recipes"} & {*file.parts}:
+            lines = [line for line in source.splitlines(keepends=True) if b"dist.use_megatron_fsdp" not in line]
+            changed[file] = b"".join(lines).replace(b"ddp.use_megatron_fsdp = True", b"ddp.use_megatron_fsdp = " + on)
+    verdicts = verify(changed, root, release="")
+    assert {c.name for c in verdicts if c.status is expected} == {
+        "nemotron_3_5_lightning_pretrain_8gpu_gb200_fp8mx_fsdp_config",
+        "nemotron_3_5_lightning_pretrain_8gpu_gb300_fp8mx_fsdp_config",
+        "nemotron_3_5_lightning_pretrain_8k_fsdp_config",
+    }
+    assert {c.status for c in verdicts} == {expected, Status.UNCHANGED, Status.NOT_VERIFIED}
 
 
 @pytest.mark.parametrize("release", ["0.3.0", "0.3.1", "0.4.2", "0.5.1", "0.6.2"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from fsdp_migrate.trace import Setting, TraceError
@@ -142,7 +144,9 @@ SIMPLE = "import torch\ndef my_config():\n    return torch.ConfigContainer(env_v
         (["train.x=[1, 'b c', {k: 1.5}]"], {"train.x": [1, "b c", {"k": 1.5}]}),
         (["train={x: 3, y: true}"], {"train.x": 3, "train.y": True}),
         (["env_vars.b=1e-4"], {"env_vars": {"a": 1, "b": 0.0001}, "train.x": 1}),
-        (["train.x=1", "train.x=a=b"], {"train.x": "a=b"}),
+        (["train.x=1", "train.x=a b/c.d-e:f"], {"train.x": "a b/c.d-e:f"}),
+        (["train.x=a\\,b", "train.y=07", "train.z=1_000"], {"train.x": "a,b", "train.y": "07", "train.z": 1000}),
+        (["train.x='1'", 'train.y="a,b"', "train.z=TRUE"], {"train.x": "1", "train.y": "a,b", "train.z": True}),
         (["train.x=''"], {"train.x": ""}),
         (["train.x=[]", "train.y={}"], {"train.x": [], "train.y": {}}),
     ],
@@ -153,9 +157,11 @@ def test_override_words(repository, words, values):
     assert found == {"env_vars": {"a": 1}, "train.x": 1} | values
 
 
-@pytest.mark.parametrize("word", ["train.x", "=1", "train.x=[1", "train.x='a", "train.x={a}", "1a=2"])
+@pytest.mark.parametrize(
+    "word", ["train.x", "=1", "train.x=[1", "train.x='a", "train.x={a}", "1a=2", "x=a,b", "x=a=b", "x=int(3)"]
+)
 def test_bad_override_words(repository, word):
-    with pytest.raises(TraceError, match=r"is not|lacks"):
+    with pytest.raises(TraceError, match=r"is not|lacks|is a sweep"):
         repository.one(SIMPLE, overrides=[word])
 
 
@@ -179,3 +185,10 @@ def test_bad_override_files(repository, text):
     repository.write({"bad.yaml": text})
     with pytest.raises(TraceError, match=r"bad\.yaml"):
         repository.one(SIMPLE, override_files=[repository.root / "bad.yaml"])
+
+
+def test_without_a_yaml_library_the_message_says_what_to_install(repository, monkeypatch):
+    repository.write({"a.yaml": "train: 1\n"})
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(TraceError, match="pip install pyyaml"):
+        repository.one(SIMPLE, override_files=[repository.root / "a.yaml"])
