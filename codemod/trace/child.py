@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import functools
 import gc
 import importlib
 import inspect
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from fsdp_migrate.trace import bridge, flatten, guard, overlay, repeatable
-from fsdp_migrate.trace.modules import FallbackFinder, Project, ProjectFinder
+from fsdp_migrate.trace.modules import FallbackFinder, LazyPackage, Project, ProjectFinder, StandInModule
 from fsdp_migrate.trace.standins import (
     MADE,
     RECORDER,
@@ -94,7 +95,8 @@ class Child:
             for finder in self.finders:
                 sys.meta_path.remove(finder)
             for name, module in list(sys.modules.items()):
-                if getattr(module, "__file__", None) in RECORDER.sources or type(module).__name__ == "LazyPackage":
+                ours = isinstance(module, (LazyPackage, StandInModule))
+                if ours or getattr(module, "__file__", None) in RECORDER.sources:
                     del sys.modules[name]
         self.roots = roots
         self.project = Project(
@@ -156,8 +158,9 @@ class Child:
                 except BaseException as error:
                     failed = self.explain(error, errors)
                     module = sys.modules.get(name) if script else None
+        self.threads = max(self.threads, threading.active_count())  # a module may keep its threads
         if script:
-            self.scripts(file, failed, module)
+            self.scripts(file, failed)
         elif failed is not None:
             for unit in wanted or [Path(file).name]:
                 if (file, unit) not in self.done:
@@ -166,11 +169,8 @@ class Child:
         return module
 
     def execute(self, file: str, name: str, script: bool) -> types.ModuleType:
-        if not script:
-            if self.project.locate(name) == (file, False):
-                return importlib.import_module(name)
-            spec = importlib.util.spec_from_loader(name, loader=None, origin=file)
-            assert spec is not None
+        if not script and self.project.locate(name) == (file, False):
+            return importlib.import_module(name)
         module = types.ModuleType(name)
         module.__file__ = file
         module.__package__ = "" if script else name.rpartition(".")[0]
@@ -178,7 +178,8 @@ class Child:
         self.project.execute(module, file)
         return module
 
-    def scripts(self, file: str, failed: str | None, module: types.ModuleType | None) -> None:
+    def scripts(self, file: str, failed: str | None) -> None:
+        """Report the configs that a script handed on, or why there are none."""
         name = Path(file).name
         if (file, "<script>") in self.done:
             return
@@ -186,10 +187,7 @@ class Child:
             label = name if len(self.captured) == 1 else f"{name}#{number}"
             self.succeed(file, label, line, rows, made)
         if not self.captured:
-            entries = " or ".join(
-                f"{entry}()" for entry in sorted(ENTRY_POINTS & {"pretrain", "finetune"}, reverse=True)
-            )
-            self.fail(file, name, 1, failed or f"ended without calling {entries}")
+            self.fail(file, name, 1, failed or "ended without calling pretrain() or finetune()")
         self.say(event="done", file=file, name="<script>")
 
     def capture(self, entry: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -202,14 +200,19 @@ class Child:
             place = RECORDER.place()
             self.captured.append((place, *flatten.settings_of(given[0], place, self.home)))
 
-    def functions(self, file: str, module: types.ModuleType) -> Iterator[tuple[str, types.FunctionType]]:
+    def functions(self, file: str, module: types.ModuleType) -> Iterator[tuple[str, Any]]:
+        """Public ``*_config`` functions that the file defines, or makes by calling a factory."""
+        source = self.project.source(file)
         for name, value in list(vars(module).items()):
-            if (
-                isinstance(value, types.FunctionType)
-                and name.endswith("_config")
-                and not name.startswith("_")
-                and (inspect.unwrap(value).__code__.co_filename == file or self.job["aliases"])
-            ):
+            if name.startswith("_") or not name.endswith("_config"):
+                continue
+            if isinstance(value, types.FunctionType):
+                here = self.job["aliases"] or inspect.unwrap(value).__code__.co_filename == file
+            elif not isinstance(value, functools.partial):
+                continue
+            else:
+                here = False
+            if here or re.search(rb"^%s[ ]*(?::[^=\n]+)?=[ ]*[\w.]+\(" % name.encode(), source, re.MULTILINE):
                 yield name, value
 
     def objects(self, module: types.ModuleType, source: bytes) -> Iterator[tuple[str, int, object]]:
@@ -253,38 +256,30 @@ class Child:
             self.function(file, name, value, listed=True)
 
     def function(self, file: str, name: str, function: Any, *, listed: bool) -> None:
-        code = getattr(inspect.unwrap(function), "__code__", None)
-        line = code.co_firstlineno if code else 1
+        if (file, name) in self.done:
+            return
+        code = getattr(inspect.unwrap(getattr(function, "func", function)), "__code__", None)
+        line = code.co_firstlineno if code and code.co_filename == file else 1
         arguments = dict(self.job["arguments"])
         try:
             signature = inspect.signature(function)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError):  # a stand-in, or made in C: takes whatever it is given
             signature = None
         if signature is not None:
-            parameters = signature.parameters.values()
-            takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
-            missing = [
-                p.name
-                for p in parameters
-                if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and p.name not in arguments
-            ]
+            parameters = signature.parameters
+            missing = [p for p in parameters if _is_required(parameters[p]) and p not in arguments]
             if missing:
-                if not listed and _returns_something_else(signature):
-                    return
-                options = " ".join(f"--arg {name}=..." for name in missing)
-                self.fail(
-                    file,
-                    name,
-                    line,
-                    f"needs the argument{'s'[: len(missing) > 1]} {', '.join(missing)}: give {options}",
-                )
+                if listed or not _returns_something_else(signature):
+                    options = " ".join(f"--arg {parameter}=..." for parameter in missing)
+                    plural = "s" if len(missing) > 1 else ""
+                    self.fail(file, name, line, f"needs the argument{plural} {', '.join(missing)}: give {options}")
                 return
-            if not takes_any:
-                unknown = [a for a in arguments if a not in signature.parameters]
+            if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+                unknown = [argument for argument in arguments if argument not in parameters]
                 if unknown and listed:
                     self.fail(file, name, line, f"does not take the argument {', '.join(unknown)}")
                     return
-                arguments = {a: v for a, v in arguments.items() if a in signature.parameters}
+                arguments = {argument: value for argument, value in arguments.items() if argument in parameters}
         self.one(file, name, line, lambda: function(**arguments), listed=listed)
 
     def one(self, file: str, name: str, line: int, build: Any, *, listed: bool) -> None:
@@ -313,10 +308,12 @@ class Child:
                 self.fail(file, name, line, self.explain(error, errors))
                 return
         self.succeed(file, name, line, rows, made)
-        self.leave_threads_behind()
 
     def start(self) -> None:
         """Give the next step what every step gets, whatever the one before it left behind."""
+        if threading.active_count() > self.threads:
+            self.say(event="fresh")  # a thread could act on the next step: go on in another process
+            _leave(0)
         sys.settrace(None)
         sys.meta_path[:] = self.meta_path
         if os.environ != self.environment:
@@ -329,12 +326,6 @@ class Child:
         with contextlib.suppress(OSError):
             os.makedirs(self.home, exist_ok=True)
             os.chdir(self.home)
-
-    def leave_threads_behind(self) -> None:
-        """Ask for a fresh process after a step that left threads: they could act on the next one."""
-        if threading.active_count() > self.threads:
-            self.say(event="fresh")
-            _leave(0)
 
     def succeed(self, file: str, name: str, line: int, rows: list[flatten.Row], made: list[str]) -> None:
         assumptions = [(plain(text), place, number) for text, place, number in RECORDER.assumptions]
@@ -391,6 +382,13 @@ def _is_script(source: bytes) -> bool:
                 if name in ENTRY_POINTS:
                     return True
     return False
+
+
+def _is_required(parameter: inspect.Parameter) -> bool:
+    return parameter.default is parameter.empty and parameter.kind not in (
+        parameter.VAR_POSITIONAL,
+        parameter.VAR_KEYWORD,
+    )
 
 
 def _returns_something_else(signature: inspect.Signature) -> bool:

@@ -25,6 +25,10 @@ from fsdp_migrate.trace.values import Assumption, Setting, TracedRecipe, from_js
 TIMEOUT: Final = 20.0
 """Seconds for one recipe, or for loading one file."""
 
+_START_SECONDS: Final = 10.0
+_REAL_START: Final = 180.0
+"""Added for the interpreter's own start: importing Megatron-Bridge and torch from a slow disk takes minutes."""
+
 _MAX_LINE: Final = 64 << 20
 _PYTHON: Final = (sys.executable, "-P", "-X", "utf8")
 _START: Final = (
@@ -190,7 +194,7 @@ class _Run:
         """Take events until the child is through, gone, or has said nothing for `timeout` seconds."""
         os.set_blocking(reader, False)
         pending = bytearray()
-        deadline = time.monotonic() + self.timeout + 10  # the start of the interpreter and its imports
+        deadline = time.monotonic() + self.timeout + (_REAL_START if self.job["real"] else _START_SECONDS)
         with selectors.DefaultSelector() as selector:
             selector.register(reader, selectors.EVENT_READ)
             while True:

@@ -377,6 +377,71 @@ cfg = other_name()
     assert (named.name, named["train"]) == ("other_name", 1)
 
 
+def test_recipes_made_by_a_factory(repository):
+    repository.write(
+        {
+            "common.py": HEAD
+            + """
+def make(size):
+    def inner():
+        return ConfigContainer(train=size)
+    return inner
+
+def sized_config(size):
+    return ConfigContainer(train=size)
+""",
+            "recipe.py": """
+                import functools
+                import common
+
+                small_config = common.make(1)
+                large_config = functools.partial(common.sized_config, 2)
+                alias_config = common.sized_config
+            """,
+        }
+    )
+    assert {r.name: r["train"] for r in repository.trace("recipe.py")} == {"small_config": 1, "large_config": 2}
+
+
+def test_a_file_that_needs_two_processes_is_reported_once(repository):
+    repository.write(
+        {
+            "recipe.py": HEAD
+            + """
+import os, threading, time
+
+def a_config(size):
+    pass
+
+def b_config():
+    os._exit(1)
+
+def c_config():
+    threading.Thread(target=time.sleep, args=(9,)).start()
+    return ConfigContainer()
+
+cfg = ConfigContainer(train=1)
+"""
+        }
+    )
+    assert [recipe.name for recipe in repository.trace("recipe.py")] == ["a_config", "b_config", "c_config", "cfg"]
+
+
+def test_a_module_that_keeps_a_thread(repository):
+    source = """
+        import threading, time, torch
+        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+
+        def a_config():
+            return torch.ConfigContainer(train=1)
+
+        def b_config():
+            return torch.ConfigContainer(train=2)
+    """
+    repository.write({"recipe.py": source})
+    assert [recipe["train"] for recipe in repository.trace("recipe.py")] == [1, 2]
+
+
 def test_arguments_reach_the_functions_that_take_them(repository):
     source = HEAD + "def sized_config(size, name='n'):\n    return ConfigContainer(train=size, model=name)\n"
     recipe = repository.one(source, arguments={"size": [1, 2], "unrelated": 3})
