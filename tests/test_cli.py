@@ -441,11 +441,14 @@ def test_names_that_are_not_utf8(plain: Path) -> None:
     assert Path(name).read_bytes() == NEW
 
 
-def on_terminal(*arguments: str, **environment: str) -> str:
+def on_terminal(*arguments: str, program: list[str] | None = None, **environment: str) -> str:
     """Everything that a run writes when stdout and stderr are a terminal."""
     leader, follower = pty.openpty()
     with subprocess.Popen(
-        command(*arguments), stdout=follower, stderr=follower, env={**os.environ, "TERM": "xterm", **environment}
+        [*(program or command()), *arguments],
+        stdout=follower,
+        stderr=follower,
+        env={**os.environ, "TERM": "xterm", **environment},
     ) as child:
         os.close(follower)
         pieces = []
@@ -476,6 +479,17 @@ def test_colours_on_a_terminal(repository: Path) -> None:
 def test_a_diff_on_a_terminal_without_colours_commands_nothing(plain: Path) -> None:
     Path("a.py").write_bytes(OLD.replace(b"return cfg", b"return cfg  # \x1b]0;owned\x07"))
     assert "\x1b" not in on_terminal("--diff", "--color", "never", "a.py")
+
+
+def test_a_long_run_shows_a_bar_on_a_terminal_and_nowhere_else(repository: Path) -> None:
+    program = [sys.executable, "-c", "from fsdp_migrate import cli, progress\nprogress.PATIENCE = 0\ncli.main()"]
+    shown = on_terminal("--check", program=program)
+    assert "Migrating" in shown
+    assert "src/old.py" in shown
+    assert "Migrating" not in on_terminal("--check", "-q", program=program)
+    assert "Migrating" not in on_terminal("--check")
+    done = subprocess.run([*program, "--check"], capture_output=True, check=False)
+    assert b"Migrating" not in done.stdout + done.stderr
 
 
 def test_help_lists_options_and_subcommands() -> None:

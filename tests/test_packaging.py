@@ -45,7 +45,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if (ROOT / name).exists():
             subprocess.run(["cp", "-R", ROOT / name, source / name], check=True)
     (source / "README.md").touch()
-    command = ["pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, source]
+    command: list[str | Path] = [
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "--wheel-dir",
+        folder,
+        source,
+    ]
     subprocess.run([sys.executable, "-m", *command], check=True)
     (built,) = folder.glob("*.whl")
     return built
@@ -61,7 +70,16 @@ def environment(folder: Path, *what: str) -> Path:
     venv.create(folder, with_pip=False, symlinks=True)
     bin_ = folder / "bin"
     (site,) = (folder / "lib").glob("python*/site-packages")
-    command = ["pip", "--python", bin_ / "python", "install", "-q", "--no-deps", "--no-build-isolation", *what]
+    command: list[str | Path] = [
+        "pip",
+        "--python",
+        bin_ / "python",
+        "install",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        *what,
+    ]
     (site / "borrowed.pth").write_text(sysconfig.get_path("purelib"))
     subprocess.run([sys.executable, "-m", *command], check=True)
     return bin_
