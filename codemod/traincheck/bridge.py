@@ -267,6 +267,7 @@ class Watch:
         self._report, self._name, self._measure_at = report, name, measure_at
         self._before: list[tuple[float, float]] = []
         self._changed = self._tensors = self._peak = 0
+        self._allocated = torch.cuda.memory_allocated()
         self._elements: dict[str, int] = {}
         self._started = time.perf_counter()
         self._seconds = 0.0
@@ -299,7 +300,7 @@ class Watch:
             self._tensors = len(after)
             self._changed = sum(old != new for old, new in zip(self._before, after, strict=True))
             self._elements = mcore.local_elements(context.model[0], context.optimizer)
-            self._peak = torch.cuda.max_memory_allocated()
+            self._peak = torch.cuda.max_memory_allocated() - self._allocated
             self._seconds = time.perf_counter() - self._started
 
     def measured(self, steps: int) -> Measured:

@@ -94,6 +94,18 @@ def inner_optimizer(optimizer: Any) -> Any:
     return optimizer.optimizer
 
 
+def buffer_tensors(model: Any) -> list[Any]:
+    """The flat tensors in which FSDP or DDP keeps weights and gradients."""
+    if hasattr(model, "param_and_grad_buffer"):
+        names = ("model_weight_buffer", "transpose_weight_buffer", "main_weight_buffer", "main_grad_buffer")
+        groups = model.param_and_grad_buffer.parameter_groups
+        buffers = [getattr(group, name, None) for group in groups for name in names]
+        return [data for buffer in buffers if (data := getattr(buffer, "data", None)) is not None]
+    return [
+        tensor for buffer in model.buffers for tensor in (buffer.param_data, buffer.grad_data) if tensor is not None
+    ]
+
+
 def one_rank_gradient_fault(ddp: Any) -> bool:
     """Whether FSDP multiplies gradients at data-parallel size 1 (Megatron-LM issue 6660).
 

@@ -27,6 +27,8 @@ POLL_SECONDS = 0.1
 GRACE_SECONDS = 3.0
 """What a launch gets to end by itself after SIGTERM."""
 
+FOLDER_PREFIX = "fsdp-migrate-train-check-"
+
 Progress = Callable[[int | None, str], None]
 """Called with a job's number, or None for the launch itself, and what it is doing."""
 
@@ -138,34 +140,52 @@ def _take(
 def _with_failure(folder: Path, job: int, doing: str, code: int | None, hung_after: float | None) -> list[Outcome]:
     """The ranks' answers about the job that ended a launch, one of them with the reason."""
     answers = exchange.outcomes(folder, job)
-    if any(answer.failure for answer in answers):
-        return answers
+    ended = _exit_codes(folder)
+    killed = next(((rank, -status) for rank, status in ended.items() if status < 0 and -status != signal.SIGTERM), None)
     if hung_after is not None:
         failure = Failure(doing, "hang", f"no progress for {hung_after:g} s", _logs(folder))
+    elif killed is not None:  # what the other ranks say is that they lost this one
+        name = signal.Signals(killed[1]).name
+        failure = Failure(doing, "killed", f"rank {killed[0]} was ended by {name}", _logs(folder))
+    elif any(answer.failure for answer in answers):
+        return answers
+    elif ended:
+        rank, status = next(iter(ended.items()))
+        failure = Failure(doing, "killed", f"rank {rank} ended with exit code {status}", _logs(folder))
     else:
-        failure = Failure(doing, "killed", _how_it_ended(folder, code), _logs(folder))
-    return [Outcome(job, answers[0].rank if answers else 0, failure=failure)]
+        last = _read(folder / "launcher.log").strip().splitlines()[-1:] or ["it printed nothing"]
+        failure = Failure(doing, "", f"the launcher ended with exit code {code}: {last[0][:300]}", _logs(folder))
+    return [Outcome(job, 0, failure=failure)]
 
 
-def _how_it_ended(folder: Path, code: int | None) -> str:
-    """From the launcher's summary, which names the first rank that ended and its exit code."""
-    text = _read(folder / "launcher.log")
-    summary = text.rpartition("Root Cause")[2]
-    rank = re.search(r"rank\s*:\s*(\d+)", summary)
-    exit_code = re.search(r"exitcode\s*:\s*(-?\d+)", summary)
-    if rank is None or exit_code is None:
-        last = text.strip().splitlines()[-1:] or ["it printed nothing"]
-        return f"the launcher ended with exit code {code}: {last[0][:300]}"
-    number = int(exit_code[1])
-    if number < 0:
-        name = signal.Signals(-number).name
-        return f"rank {rank[1]} was ended by {name}"
-    return f"rank {rank[1]} ended with exit code {number}"
+def _exit_codes(folder: Path) -> dict[int, int]:
+    """How the ranks ended, by the launcher's summary; negative for a signal."""
+    pairs = re.findall(r"rank\s*:\s*(\d+)[^\n]*\n\s*exitcode\s*:\s*(-?\d+)", _read(folder / "launcher.log"))
+    return {int(rank): int(status) for rank, status in pairs}
+
+
+def _remove_orphans(temporary: Path) -> None:
+    """Folders of checks that were killed before they could remove them; the owner's process id is in the name."""
+    for folder in temporary.glob(f"{FOLDER_PREFIX}*-*"):
+        owner = folder.name.removeprefix(FOLDER_PREFIX).partition("-")[0]
+        if owner.isdecimal() and not _is_alive(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 @contextlib.contextmanager
 def _run_folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="fsdp-migrate-train-check-"))
+    _remove_orphans(Path(tempfile.gettempdir()))
+    folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-"))
     try:
         yield folder
     finally:

@@ -40,6 +40,7 @@ class Trainer:
 
     def __init__(self, job: Job, device: torch.device, *, fsdp: bool, seed: int) -> None:
         self.job, self.device, self.fsdp = job, device, fsdp
+        self._before = torch.cuda.memory_allocated()
         self.config = self._model_config()
         module = self._module(seed)
         section = dict(job.ddp) if fsdp else {name: job.ddp[name] for name in BASELINE_DDP_FIELDS if name in job.ddp}
@@ -89,11 +90,24 @@ class Trainer:
             losses=tuple(loss for loss, _ in steps),
             gradient_norms=tuple(norm for _, norm in steps),
             seconds=time.perf_counter() - started,
-            peak_bytes=torch.cuda.max_memory_allocated() if self.device.type == "cuda" else 0,
+            peak_bytes=torch.cuda.max_memory_allocated() - self._before if self.device.type == "cuda" else 0,
             elements=local_elements(self.model, self.optimizer),
             tensors=len(after),
             changed_tensors=sum(old != new for old, new in zip(before, after, strict=True)),
         )
+
+    def close(self) -> None:
+        """Give the memory back. Autograd keeps a wrapped model alive through its hooks, so its storages are emptied."""
+        tensors = [*self.model.parameters(), *(tensor.grad for tensor in self.model.parameters())]
+        for group in drift.inner_optimizer(self.optimizer).param_groups:
+            tensors += group["params"]
+        for state in drift.inner_optimizer(self.optimizer).state.values():
+            tensors += [value for value in state.values() if isinstance(value, torch.Tensor)]
+        tensors += drift.buffer_tensors(self.model)
+        for tensor in tensors:
+            if tensor is not None:
+                _local(tensor).untyped_storage().resize_(0)
+        release(self.device)
 
     def _model_config(self) -> Any:
         job = self.job

@@ -58,16 +58,14 @@ def _run(job: Job, folder: Path, device: torch.device, cache: dict[str, Measured
     keep(fsdp=trainer.train(report))
     if job.checkpoint:
         keep(resumed=_resume(trainer, folder, report))
-    del trainer
-    mcore.release(device)
+    trainer.close()
     if job.baseline:
         key = _baseline_key(job)
         if key not in cache:
             report("DDP: building the model")
             plain = mcore.Trainer(job, device, fsdp=False, seed=job.seed)
             cache[key] = plain.train(report)
-            del plain
-            mcore.release(device)
+            plain.close()
         keep(ddp=cache[key])
 
 
@@ -106,6 +104,7 @@ def _resume(trainer: mcore.Trainer, folder: Path, report: Report) -> Resumed:
     report("checkpoint: going on from it")
     loaded = tuple(fresh.step()[0] for _ in range(NEXT_STEPS))
     dist.barrier()
+    fresh.close()
     if dist.get_rank() == 0:
         shutil.rmtree(folder)
     return Resumed(went_on, loaded, moments, files, time.perf_counter() - started)
