@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fsdp_migrate.discover import kind_of
 from fsdp_migrate.findings import Result
-from fsdp_migrate.prefilter import may_matter, python_may_matter
+from fsdp_migrate.prefilter import kind_may_matter, may_matter
 
 Lines = tuple[tuple[int, int], ...]
 
@@ -27,16 +28,16 @@ class Options:
 
 
 def migrate_source(source: bytes, path: str, options: Options = Options(), *, lines: Lines = ()) -> Result:
-    """Migrate one Python file.
+    """Migrate one file.
 
     Args:
         source: its bytes; encoding and line ends are kept.
-        path: its name, which tells whether it is a test and where the project's other modules are.
+        path: its name, which tells its kind, whether it is a test and where the project's other modules are.
         lines: ranges of lines, counted from 1 and inclusive, that findings must touch; empty: the whole file.
 
     Never raises for what is in the file: `Result.error` says what went wrong.
     """
-    if not python_may_matter(source):
+    if not kind_may_matter(kind_of(path, source), source):
         return Result(path, source, source)
     return _migrate(source, path, options, lines)
 
@@ -55,7 +56,7 @@ def migrate_file(path: str, options: Options = Options(), *, lines: Lines = ()) 
         source = Path(path).read_bytes()
     except OSError as error:
         return Result(path, b"", b"", error=f"cannot be read: {error.strerror or error}")
-    if not may_matter(source) or not python_may_matter(source):
+    if not may_matter(source) or not kind_may_matter(kind_of(path, source), source):
         return None
     return _migrate(source, path, options, lines)
 

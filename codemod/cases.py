@@ -14,6 +14,7 @@ KEYWORDS = frozenset({"keyword"})
 READS = frozenset({"read", "getattr", "patch"})
 WORDS = frozenset({"word", "dotted-key"})
 KEYS = frozenset({"key"})
+SERIALIZED = frozenset({"serialized-key"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Case:
     """One root of one scope with the decision about it; or a file's loose remarks, with an empty root.
 
     `refusal` says why nothing of it may move. `companions` is ``write``, ``report`` (say what is missing, add nothing:
-    `companions_why` says why) or ``none``.
+    `companions_why` says why), ``overlay`` (the same, but a wrong setting that stands here is changed) or ``none``.
     """
 
     language: str
@@ -58,7 +59,7 @@ class Case:
                 yield self.spots[number]
 
 
-_FLAG_FORMS = STORES | KEYWORDS | WORDS | KEYS
+_FLAG_FORMS = STORES | KEYWORDS | WORDS | KEYS | SERIALIZED
 
 # Parts of a case's fix. A draft names the part that resolves it; the rest are names of companions.
 MOVE = "move"

@@ -30,7 +30,8 @@ def _draft(case: Case, companion: Companion) -> Draft:
     spot = case.spots[companion.anchor]
     message = f"Megatron FSDP is on and needs {wanted}"
     overlay = spot.form in ("word", "key", "dotted-key") and companion.how != "change"
-    if case.companions == "report" or companion.how == "none":
+    reported = case.companions == "report" or (case.companions == "overlay" and companion.how != "change")
+    if reported or companion.how == "none":
         fixable = overlay and companion.how == "insert" and spot.form == "word"
         why = case.companions_why or _WHY[companion.why or "unresolved"]
         severity = Severity.WARNING if overlay or companion.how == "none" else Severity.INFO

@@ -24,10 +24,30 @@ if TYPE_CHECKING:
 # Every kind of file: the suffix of its name, and the language inside. One line each.
 LANGUAGES = {
     ".py": "python",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+    ".sh": "shell",
+    ".bash": "shell",
+    ".zsh": "shell",
+    ".sbatch": "shell",
+    ".slurm": "shell",
+    ".md": "markdown",
+    ".mdx": "markdown",
+    ".markdown": "markdown",
+    ".rst": "rest",
+    ".ipynb": "notebook",
+    ".json": "json",
+    ".jsonc": "json",
+    ".toml": "toml",
 }
 # Files without a suffix are of the kind that their first line names.
 INTERPRETERS = {
     b"python": "python",
+    b"sh": "shell",
+    b"bash": "shell",
+    b"dash": "shell",
+    b"ksh": "shell",
+    b"zsh": "shell",
 }
 SUFFIXES = tuple(LANGUAGES)
 
@@ -80,6 +100,11 @@ class Problem:
 def language_of(path: str) -> str:
     """The language inside a file, told by the suffix of its name; empty where only its first line can tell."""
     return LANGUAGES.get(path[path.rfind(".") :], "")
+
+
+def kind_of(path: str, data: bytes) -> str:
+    """What kind of file this is, by its name, else by its first line; empty if no one knows."""
+    return LANGUAGES.get(os.path.splitext(path)[1].lower(), "") or language_of_script(data)
 
 
 def language_of_script(data: bytes) -> str:

@@ -9,8 +9,9 @@ from fsdp_migrate.cases import MOVE, Draft
 from fsdp_migrate.findings import Applicability, Edit, Finding, Fix, Place, Result, apply_edits
 from fsdp_migrate.languages import Asked, Found, UnreadableError, reader
 from fsdp_migrate.lines import Lines
+from fsdp_migrate.python.project import Project
 from fsdp_migrate.registry import rules
-from fsdp_migrate.segments import Container, Document, Segment, container
+from fsdp_migrate.segments import Container, Document, Segment, container, unfold
 from fsdp_migrate.upstream import FLAG
 
 _BUG = "this is a bug in fsdp-migrate: please report it with this file"
@@ -29,10 +30,10 @@ class Choice:
 Drafted = tuple[str, Draft]
 
 
-def migrate(source: bytes, path: str, choice: Choice, project: object) -> Result:
+def migrate(source: bytes, path: str, choice: Choice, project: Project) -> Result:
     """Look at one file and apply what the choice allows. Never raises for what is in the file."""
     unchanged = Result(path, source, source)
-    kind = container(path)
+    kind = container(path, source)
     if kind is None:
         return unchanged.failed("is of no kind that this tool knows; nothing was changed")
     try:
@@ -59,15 +60,27 @@ def _wanted(fix: Fix, choice: Choice) -> bool:
     return bool(fix.edits) and (fix.applicability is Applicability.SAFE or choice.unsafe)
 
 
-def _findings(kind: Container, document: Document, path: str, choice: Choice, project: object) -> list[Finding]:
+def _findings(kind: Container, document: Document, path: str, choice: Choice, project: Project) -> list[Finding]:
     findings: list[Finding] = []
     asked = Asked(path, project, choice.target, document.encoding)
     lines = Lines(document.text)
-    for segment in kind.split(document, path):
-        for found in reader(segment.language)(segment.text, asked):
+    for segment in unfold(kind.split(document, path)):
+        for found in _read(segment, asked):
             drafts = [(rule.code, draft) for rule in rules() for draft in rule.check(found.case)]
             findings += _with_fixes(_Sited(found, segment, Lines(segment.text), lines), drafts, choice)
     return sorted(findings, key=lambda f: (f.place, f.code))
+
+
+def _read(segment: Segment, asked: Asked) -> Sequence[Found]:
+    try:
+        return reader(segment.language)(segment.text, asked)
+    except UnreadableError as error:
+        if segment.whole:
+            raise
+        # A piece of a document that is no whole program must not hide the other pieces.
+        from fsdp_migrate.prose import unread
+
+        return unread(segment.text, str(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +101,10 @@ class _Sited:
 
 
 def _with_fixes(case: _Sited, drafts: Sequence[Drafted], choice: Choice) -> list[Finding]:
-    drafts = [(code, replace(draft, place=case.place(draft.place))) for code, draft in drafts]
+    label = f"{case.segment.label}: " if case.segment.label else ""
+    drafts = [
+        (code, replace(draft, place=case.place(draft.place), message=label + draft.message)) for code, draft in drafts
+    ]
     chosen = [(code, d) for code, d in drafts if code in choice.codes and _in_lines(d, choice.lines)]
     # A move is one piece: if one of its findings is not asked for, none of it is applied.
     blocked = {d.part for code, d in drafts if d.part == MOVE and (code, d) not in chosen and code != "FSDP021"}
@@ -129,11 +145,12 @@ def _fix(case: _Sited, parts: frozenset[str], applicability: Applicability) -> t
 # ── The tool checks its own work ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _recheck(kind: Container, result: Result, choice: Choice, project: object) -> str:
+def _recheck(kind: Container, result: Result, choice: Choice, project: Project) -> str:
     """Why a result must not be written, or an empty string."""
     try:
         document = kind.decode(result.output)
-        again = _findings(kind, document, result.path, choice, project)
+        with project.after_the_move():
+            again = _findings(kind, document, result.path, choice, project)
     except UnreadableError as error:
         return f"the rewritten file {error}"
     if choice.lines:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from fsdp_migrate.cases import Case
 from fsdp_migrate.findings import Edit
+
+if TYPE_CHECKING:
+    from fsdp_migrate.python.project import Project
 
 
 class UnreadableError(ValueError):
@@ -31,7 +34,7 @@ class Asked:
     """What a language needs to know beside the text: the file's name, the project around it and the release."""
 
     path: str
-    project: object
+    project: Project
     target: str = ""
     encoding: str = "utf-8"
 
@@ -40,6 +43,11 @@ Read = Callable[[str, Asked], Sequence[Found]]
 
 _READERS = {
     "python": "fsdp_migrate.python.language:read",
+    "shell": "fsdp_migrate.shell.language:read",
+    "yaml": "fsdp_migrate.config.yaml_file:read",
+    "json": "fsdp_migrate.config.json_file:read",
+    "toml": "fsdp_migrate.config.toml_file:read",
+    "text": "fsdp_migrate.prose:read",
 }
 
 

@@ -49,3 +49,14 @@ def python_may_matter(data: bytes) -> bool:
                 return True
         position = data.find(_FLAG, end) if end >= 0 else -1
     return False
+
+
+# Beside the flag, a file of another kind must have a section that could be Bridge's.
+_SECTION = re.compile(rb"\b(?:dist|ddp)\b|\bDistributedInitConfig\b")
+
+
+def kind_may_matter(kind: str, data: bytes) -> bool:
+    """Whether a file of this kind could have the moved flag, or switch it on."""
+    if kind == "python":
+        return python_may_matter(data)
+    return may_matter(data) and _SECTION.search(data) is not None

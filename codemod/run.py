@@ -35,7 +35,7 @@ from fsdp_migrate.findings import Result
 from fsdp_migrate.prefilter import may_matter
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ProcessPoolExecutor
+    from concurrent.futures import Future
 
     from fsdp_migrate.api import Options
 
@@ -243,15 +243,29 @@ class _Pool:
     def __init__(self, jobs: int) -> None:
         import multiprocessing
         from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import resource_tracker
 
         self._children = multiprocessing.active_children
         self._strangers = set(self._children())
+        # Started first, because it unblocks what `submit` blocks.
+        resource_tracker.ensure_running()
         # Not fork: it copies locks of threads that do not exist in the child. Spawn is the same on every system.
         context = multiprocessing.get_context("spawn")
         self._executor = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker)
 
-    def __enter__(self) -> ProcessPoolExecutor:
-        return self._executor
+    def submit(self, task: Task, path: str) -> Future[Result | None]:
+        # This may start a worker, which inherits what is blocked. Ctrl-C goes to the whole process group; it is for the
+        # parent alone, which decides what becomes of the workers.
+        if not hasattr(signal, "pthread_sigmask"):
+            return self._executor.submit(task, path)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            return self._executor.submit(task, path)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def __enter__(self) -> _Pool:
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
@@ -263,7 +277,6 @@ class _Pool:
 def _start_worker() -> None:
     import multiprocessing
 
-    # Ctrl-C goes to the whole process group; the parent decides what becomes of the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None

@@ -37,6 +37,10 @@ def check(case: Case) -> Iterator[Draft]:
     if case.refusal:
         for spot in (*case.flags("dist"), *case.reads):
             yield Draft(Severity.ERROR, f"{spot.text} cannot be moved", spot.place, why=case.refusal)
+        obstacle = case.spots.get(case.decision.refused or -1)
+        if obstacle is not None and not any(case.flags("dist")) and not case.reads:
+            message = f"the base turns FSDP on through dist, and {obstacle.text} counts once that has moved"
+            yield Draft(Severity.ERROR, message, obstacle.place, why=case.refusal)
 
 
 RULE = Rule(

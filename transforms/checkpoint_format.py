@@ -25,13 +25,13 @@ def check(case: Case) -> Iterator[Draft]:
                 case.spots[kept.anchor].place,
                 why='make sure that it is "fsdp_dtensor" whenever the flag is True',
             )
-    if case.decision.leak:
-        spot = next(iter(case.flags("ddp")), None) or next(iter(case.flags("dist")))
+    spot = case.spots.get(case.decision.leak or -1)
+    if spot is not None:
         yield Draft(
             Severity.WARNING,
-            'FSDP is switched off here, and checkpoint.ckpt_format = "fsdp_dtensor" is inherited from the base',
+            'FSDP may be off here, and checkpoint.ckpt_format = "fsdp_dtensor" is inherited from the base',
             spot.place,
-            why='validate() refuses that format without FSDP; set checkpoint.ckpt_format = "torch_dist" here',
+            why='validate() refuses that format without FSDP; set checkpoint.ckpt_format = "torch_dist" where it is off',
         )
 
 

@@ -23,6 +23,11 @@ def check(case: Case) -> Iterator[Draft]:
         if spot.form in STORES and isinstance(case.decision.actions.get(spot.id), plan.Delete):
             message = f"{case.root}.ddp.use_megatron_fsdp never had an effect here: the value on dist decided"
             yield Draft(Severity.WARNING, message, spot.place, MOVE)
+    if not any(case.flags("dist")):
+        for number, action in case.decision.actions.items():
+            if isinstance(action, plan.Put) and case.spots[number].form == "section":
+                message = "the base turns FSDP on through dist, which a new ddp section did not undo: it needs the flag"
+                yield Draft(Severity.WARNING, message, case.spots[number].place, MOVE)
 
 
 def _message(case: Case, number: int) -> str:

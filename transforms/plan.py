@@ -141,12 +141,16 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """One state in which a base recipe may leave a root: old flags, migrated flag, watched settings."""
+    """One state in which a base recipe may leave a root: old flags, migrated flag, watched settings.
+
+    `here`: the base moves together with whoever derives from it, so what it held on dist is known to be as old.
+    """
 
     dist: Value
     ddp: Value
     new: Value
     settings: tuple[tuple[str, object], ...] = ()
+    here: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,13 +215,18 @@ class Try:
 
 
 @dataclass(frozen=True, slots=True)
+class MayRaise:
+    """Inside a ``try``: an exception may leave the body here. A plain store does not raise."""
+
+
+@dataclass(frozen=True, slots=True)
 class Leave:
     """``return``, ``raise``, ``break`` or ``continue``."""
 
     kind: str
 
 
-Event = Store | Setting | Section | Root | Observe | Opaque | Helper | Touch | Branch | Loop | Try | Leave
+Event = Store | Setting | Section | Root | Observe | Opaque | Helper | Touch | Branch | Loop | Try | MayRaise | Leave
 Block = tuple[Event, ...]
 
 
@@ -266,9 +275,10 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class MoveAfter:
-    """The dist store becomes a ddp store right after the section `anchor`, which is bound later."""
+    """The dist store becomes a ddp store of `value` right after the section `anchor`, which is bound later."""
 
     anchor: int
+    value: Expression
 
 
 Action = Delete | Rename | Put | MoveAfter
@@ -294,14 +304,15 @@ class Decision:
     """What to do with one root of one scope.
 
     `actions` by event; all of them or none. `refused` is the event that stands in the way, if nothing may move.
-    `declared` are dist stores whose move makes a value count that an unknown base may have overruled before.
+    `declared` are dist stores whose move makes a value count that an unknown base may have overruled before. `leak` is the
+    event after which FSDP may be off with a base's fsdp_dtensor.
     """
 
     actions: Mapping[int, Action] = field(default_factory=dict)
     refused: int | None = None
     declared: frozenset[int] = frozenset()
     companions: tuple[Companion, ...] = ()
-    leak: bool = False
+    leak: int | None = None
     exits: frozenset[State] = frozenset()
 
 
@@ -404,14 +415,15 @@ class _Run:
         for event in events:
             if not flow.normal:
                 break
-            if self.raised:
+            throws = self.raised and isinstance(event, MayRaise | Observe | Opaque | Helper | Root)
+            if throws:
                 self.raised[-1] |= flow.normal
             step = self.event(event, flow.normal)
+            if throws:
+                self.raised[-1] |= step.normal
             if len(step.normal) > _STATES_AT_MOST:
                 raise TooManyStates(None)
             flow = _Flow(step.normal, flow.breaks | step.breaks, flow.continues | step.continues)
-        if self.raised:
-            self.raised[-1] |= flow.normal
         return flow
 
     def event(self, event: Event, states: set[State]) -> _Flow:
@@ -427,7 +439,11 @@ class _Run:
                 return self.loop(body, orelse, states)
             case Try():
                 return self.attempt(event, states)
+            case MayRaise():
+                return _Flow(states)
             case Leave(kind):
+                if kind == "raise" and self.raised:
+                    self.raised[-1] |= states
                 return self.leave(kind, states)
             case Helper(_, body):
                 return _Flow(self.helper(body, states))
@@ -509,7 +525,7 @@ class _Run:
                 state = state._replace(new=self.value(other, event.id, state, after=True))
         for number, action in self.actions.items():
             if isinstance(action, MoveAfter) and action.anchor == event.id:
-                state = state._replace(new=state.dist, by=number)
+                state = state._replace(new=self.value(action.value, event.id, state, after=True), by=number)
         return self.insertions(event.id, state)
 
     def put(self, state: State, number: int, name: str, value: object) -> State:
@@ -750,7 +766,7 @@ def _candidates(store: Store, before: Event | None, after: Event | None) -> Iter
         yield from _into_twin(mine, value, after)
         match after:
             case Section(twin, then_store=True):
-                yield {mine: MoveAfter(twin)}
+                yield {mine: MoveAfter(twin, value)}
         if isinstance(before, Store):
             merged = disjunction(value, before.value)
             here: Candidate = {mine: Rename(merged), before.id: Delete()}
@@ -784,7 +800,9 @@ def _into_twin(mine: int, value: Expression, twin: Event | None) -> Iterator[Can
 
 
 def _candidate(twin: Store, others: Candidate, merged: Expression) -> Iterator[Candidate]:
-    if "set" in twin.can and _writable(merged, twin):
+    # A call in the old value must still be made, and an `or` in front of it could skip it.
+    calls = any(isinstance(atom, Symbol) and not atom.pure for atom in twin.value)
+    if "set" in twin.can and _writable(merged, twin) and (merged == twin.value or not calls):
         yield {**others, twin.id: Put(merged)}
 
 
@@ -813,8 +831,9 @@ def _move(block: Block) -> tuple[Candidate | None, frozenset[int], int | None]:
     """Actions that move every dist store, the declared ones among them, and what stands in the way if there are none."""
     stores = [e for e in walk(block) if isinstance(e, Store)]
     dist = [s for s in stores if s.section == "dist"]
+    # Only over a base that moves in this run: elsewhere a ddp store may be what an earlier run made of a dist store.
     bases_on_dist = any(
-        not symbol.startswith("?")
+        base.here and not symbol.startswith("?")
         for e in walk(block)
         if isinstance(e, Root)
         for base in e.bases
@@ -837,8 +856,10 @@ def _move(block: Block) -> tuple[Candidate | None, frozenset[int], int | None]:
     choices += [[{s.id: Delete()}, {}] for s in copies]
     if bases_on_dist:
         # A base's dist flag overruled a ddp store that switches FSDP off: that line never had an effect.
-        stores = [s for s in stores if s not in copies]
-        choices += [[{}, {s.id: Delete()}] for s in stores if s.section == "ddp" and "delete" in s.can]
+        choices += [[{}, {s.id: Delete()}] for s in stores if s.section == "ddp" and "delete" in s.can and s not in copies]
+        # It also overruled the default of a ddp section made anew.
+        made = [e for e in walk(block) if isinstance(e, Section) and e.name == "ddp" and e.takes_keywords and not e.keeps]
+        choices += [[{}, {e.id: Put(TRUE)}] for e in made]
     tried = 0
     for parts in product(*choices):
         tried += 1
@@ -951,7 +972,7 @@ def _takes_statement(number: int, actions: Candidate, events: Mapping[int, Store
     event = events.get(number)
     if isinstance(event, Store):
         return "after" in event.can
-    return isinstance(event, Section) and event.then_store and isinstance(actions.get(number), MoveAfter)
+    return isinstance(event, Section) and event.then_store
 
 
 def _try(name: str, block: Block, actions: Candidate, run: _Run, changes: frozenset[int], anchors: set[int]) -> bool:
@@ -1033,14 +1054,13 @@ def decide(block: Block, *, companions: bool = True) -> Decision:
     if actions is None:
         return Decision(refused=obstacle if obstacle is not None else -1)
     run = _simulate(block, actions)
-    decision = Decision({n: a for n, a in actions.items()}, None, declared, (), False, frozenset(run.exits))
+    decision = Decision({n: a for n, a in actions.items()}, None, declared, (), None, frozenset(run.exits))
     if not companions:
         return decision
     found = tuple(dict.fromkeys((*_companions(block, actions, run), *_conditional(block, run))))
-    leak = any(
-        s.sure and s.by is not None and s.new == _OFF and _cell(s, CKPT_FORMAT) == (None, COMPANIONS[CKPT_FORMAT])
-        for s in run.exits
-    )
+    inherited = (None, COMPANIONS[CKPT_FORMAT])
+    leaks = [s.by for s in run.exits if s.sure and s.by is not None and s.new != _ON and _cell(s, CKPT_FORMAT) == inherited]
+    leak = min(leaks, default=None)
     final = _with_companions(block, actions, found)
     return replace(decision, companions=found, leak=leak, exits=frozenset(final.exits))
 
@@ -1056,6 +1076,31 @@ def _with_companions(block: Block, actions: Candidate, found: Iterable[Companion
     return _simulate(block, actions, inserted=inserted, changed=frozenset(changed))
 
 
+def needs_old_bases(block: Block) -> bool:
+    """Whether a scope that is refused would no longer be once its bases have moved: then they must not move either."""
+
+    def moved(event: Event) -> Event:
+        match event:
+            case Root(bases=bases):
+                return replace(event, bases=tuple(map(moved_base, bases)))
+            case Branch(arms):
+                return Branch(tuple(tuple(map(moved, arm)) for arm in arms))
+            case Loop(body, orelse):
+                return Loop(tuple(map(moved, body)), tuple(map(moved, orelse)))
+            case Try(body, handlers, orelse, final):
+                inner = tuple(tuple(map(moved, handler)) for handler in handlers)
+                return Try(tuple(map(moved, body)), inner, tuple(map(moved, orelse)), tuple(map(moved, final)))
+            case _:
+                return event
+
+    return _move(tuple(map(moved, block)))[0] is not None
+
+
+def moved_base(base: Base) -> Base:
+    """What a base holds once it has moved itself."""
+    return replace(base, dist=_OFF, ddp=base.new)
+
+
 def bases_of(block: Block) -> tuple[Base, ...]:
     """The states in which a recipe leaves its root, for whoever derives from it.
 
@@ -1063,6 +1108,7 @@ def bases_of(block: Block) -> tuple[Base, ...]:
     """
     decision = decide(block)
     exits = decision.exits
+    here = decision.refused is None and all(b.here for e in walk(block) if isinstance(e, Root) for b in e.bases)
     if decision.refused is not None:
         exits = frozenset(_simulate(block, {}, strict=False).exits)
     bases = {
@@ -1071,6 +1117,7 @@ def bases_of(block: Block) -> tuple[Base, ...]:
             s.ddp,
             either(s.dist, s.ddp),
             tuple((n, value) for n, (_, value) in zip(WATCHED, s.cells, strict=True) if value is not UNKNOWN),
+            here,
         )
         for s in exits
     }

@@ -10,7 +10,14 @@ from fsdp_migrate.findings import Severity
 
 def check(case: Case) -> Iterator[Draft]:
     for spot in case.remarks:
-        if spot.form == "prose":
+        if spot.form == "mention":
+            yield Draft(
+                Severity.INFO,
+                "the text speaks of use_megatron_fsdp on dist, and it is on ddp alone now",
+                spot.place,
+                why="reword it by hand: replacing the path is not enough here",
+            )
+        elif spot.form == "prose":
             yield Draft(
                 Severity.INFO,
                 "the text names dist.use_megatron_fsdp, which is ddp.use_megatron_fsdp now",
@@ -33,6 +40,10 @@ RULE = Rule(
         Example("# Set cfg.ddp.use_megatron_fsdp.\nx = 1\n"),
         Example("# The trainer takes --use_megatron_fsdp.\nx = 1\n"),
         Example('"""Not about dist."""\n'),
+        Example("Set `cfg.ddp.use_megatron_fsdp`.\n", language="markdown"),
     ),
-    invalid=(Example("# Set cfg.dist.use_megatron_fsdp to True.\nx = 1\n"),),
+    invalid=(
+        Example("# Set cfg.dist.use_megatron_fsdp to True.\nx = 1\n"),
+        Example("Set `cfg.dist.use_megatron_fsdp` and `cfg.ddp.use_megatron_fsdp`.\n", language="markdown"),
+    ),
 )

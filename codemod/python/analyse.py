@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from fsdp_migrate.cases import Case, Spot
@@ -24,6 +24,7 @@ from fsdp_migrate.upstream import (
     OLD_SECTION,
 )
 
+_DECIDES = re.compile(rf"ConfigContainer\(|\.(?:{OLD_SECTION}|{NEW_SECTION})[ \t]*=(?!=)")
 _PROSE = re.compile(rf"\b{OLD_SECTION}\.{FLAG}\b")
 _COMMENT = re.compile(rf"^[^'\"#\n]*#.*\b{OLD_SECTION}\.{FLAG}\b", re.MULTILINE)
 
@@ -39,6 +40,7 @@ class PythonCase:
     block: plan.Block = ()
     sites: dict[int, Site] = field(default_factory=dict)
     reads: tuple[Site, ...] = ()
+    bases: tuple[Scope, ...] = ()
     orphans: tuple[Site, ...] = ()
     prose: tuple[tuple[int, int], ...] = ()
 
@@ -54,8 +56,8 @@ def analyse(module: Module, project: Project, target: str) -> list[PythonCase]:
     cases: list[PythonCase] = []
     loose: list[tuple[Spot, Site | None]] = []
     lines = enumerate(module.source.text.split("\n"), 1)
-    # A container whose ddp comes from a helper is on without naming the flag.
-    hits = {n for n, line in lines if FLAG in line or "ConfigContainer(" in line}
+    # A container whose ddp comes from a helper, or a new section over a base, decides the flag without naming it.
+    hits = {n for n, line in lines if FLAG in line or _DECIDES.search(line)}
     foreign = _foreign(module, target)
     for scope in _scopes(module.tree, hits):
         reader = Reader(module, project, scope)
@@ -65,6 +67,7 @@ def analyse(module: Module, project: Project, target: str) -> list[PythonCase]:
             if found is not None:
                 cases.append(found)
         loose += _loose(module.source, reading, foreign)
+    cases = _with_bases(cases)
     loose += [(spot, None) for spot in _definitions(module)]
     prose = tuple(_prose(module))
     loose += [(_prose_spot(module.source, span), None) for span in prose]
@@ -74,6 +77,24 @@ def analyse(module: Module, project: Project, target: str) -> list[PythonCase]:
         case = Case("python", "", remarks=remarks)
         cases.append(PythonCase(case, module.source, module.tree, (), orphans=orphans, prose=prose))
     return cases
+
+
+def _with_bases(cases: list[PythonCase]) -> list[PythonCase]:
+    """Hold back a base recipe whose move would change what a derived recipe, which cannot move, means."""
+    held: dict[int, str] = {}
+    for found in reversed(cases):
+        refused = found.case.refusal and found.case.decision.refused is not None
+        if id(found.scope) in held or (refused and found.bases and plan.needs_old_bases(found.block)):
+            name = getattr(found.scope, "name", "a recipe")
+            why = f"{name} derives from this recipe and cannot be moved as it stands; migrate both by hand"
+            for base in found.bases:
+                held.setdefault(id(base), why)
+    return [
+        replace(found, case=replace(found.case, refusal=held[id(found.scope)]))
+        if id(found.scope) in held and not found.case.refusal
+        else found
+        for found in cases
+    ]
 
 
 def _case(module: Module, reader: Reader, reading: Reading, root: Path, foreign: str) -> PythonCase | None:
@@ -95,7 +116,7 @@ def _case(module: Module, reader: Reader, reading: Reading, root: Path, foreign:
     elif decision.refused is not None and not refusal:
         refusal = _refusal(decision.refused, sites, module.source, root)
     spots = {n: _spot(module.source, s) for n, s in sites.items()}
-    if not old and not decision.companions and not decision.actions and not decision.leak:
+    if not old and not decision.companions and not decision.actions and decision.leak is None and not refusal:
         return None
     if inexact:
         companions = "none"
@@ -110,7 +131,7 @@ def _case(module: Module, reader: Reader, reading: Reading, root: Path, foreign:
         companions,
         why,
     )
-    return PythonCase(case, module.source, reading.scope, root, block, sites, reads)
+    return PythonCase(case, module.source, reading.scope, root, block, sites, reads, tuple(reading.bases))
 
 
 def spell(root: Path) -> str:

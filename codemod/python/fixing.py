@@ -67,9 +67,8 @@ def _action(found: PythonCase, site: Site, action: plan.Action, blocks: _Blocks)
             yield from _rename(found, site, value)
         case plan.Put(value):
             yield from _put(found, site, value)
-        case plan.MoveAfter(anchor):
+        case plan.MoveAfter(anchor, value):
             statement = found.sites[anchor].statement
-            value = _stored(found, site.id)
             yield c.RemoveStatement(site.statement), site.statement
             line = f"{root}.{NEW_SECTION}.{FLAG} = {_render(value, root)}"
             yield c.InsertAfter(statement, (line,)), statement

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from fsdp_migrate.languages import Asked, Found
 from fsdp_migrate.python.analyse import analyse
-from fsdp_migrate.python.project import Module, Project
+from fsdp_migrate.python.project import Module
 from fsdp_migrate.python.source import Source, decode, parse
 from fsdp_migrate.segments import Document, Segment, Whole
 
@@ -24,7 +23,6 @@ def read(text: str, asked: Asked) -> Sequence[Found]:
     Raises:
         UnreadableError: it is not Python.
     """
-    project = cast(Project, asked.project)
     module = Module(asked.path, Source(text), parse(text))
-    project.add(module)
-    return analyse(module, project, asked.target)
+    asked.project.add(module)
+    return analyse(module, asked.project, asked.target)

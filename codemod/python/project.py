@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -85,11 +86,23 @@ class Project:
     """A cache of modules, found by following imports from a file."""
 
     def __init__(self) -> None:
+        # Bases are taken as they will be once they have moved: for looking at a result, not at a source.
+        self.moved = False
         self._modules: dict[str, Module | None] = {}
         self.numbers = itertools.count(1)
         self._found: dict[tuple[str, str], str | None] = {}
         # What has been worked out about functions, by function and question.
         self.memory: dict[tuple[ast.AST, str], object] = {}
+
+    @contextmanager
+    def after_the_move(self) -> Iterator[None]:
+        """Look at a result: every base recipe counts as moved. What was worked out before is set aside."""
+        before, self.moved = self.memory, True
+        self.memory = {}
+        try:
+            yield
+        finally:
+            self.memory, self.moved = before, False
 
     def add(self, module: Module) -> None:
         self._modules.setdefault(str(Path(module.path).absolute()), module)

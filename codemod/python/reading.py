@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from fsdp_migrate.python.project import Module, Project
@@ -135,7 +135,7 @@ class Pass:
     call: ast.Call | None = None
 
 
-Item = tuple[Path, plan.Event] | Fork | Pass | plan.Leave | plan.Touch | plan.Observe
+Item = tuple[Path, plan.Event] | Fork | Pass | plan.Leave | plan.Touch | plan.Observe | plan.MayRaise
 
 
 @dataclass(eq=False)
@@ -157,6 +157,7 @@ class Reading:
     companion_reads: set[Path] = field(default_factory=set)
     returned: set[Path | None] = field(default_factory=set)
     parameters: list[str] = field(default_factory=list)
+    bases: list[Function] = field(default_factory=list)
 
     def roots(self) -> list[Path]:
         """Roots whose flag is stored here, in order of appearance."""
@@ -182,6 +183,8 @@ class Reader:
         self.env: dict[Path, Path] = {}
         self.statement: ast.stmt = scope.body[0]
         self.guarded = False
+        self.trying = 0
+        self.once: tuple[ast.expr, str] | None = None
         self.containers: dict[int, Path] = {}
         self.attached: dict[str, Path] = {}
         self.shared: dict[str, ast.Call] = {}
@@ -358,6 +361,8 @@ class Reader:
         items: list[Item] = []
         for statement in body:
             self.statement = statement
+            if self.trying and _may_raise(statement):
+                items.append(plan.MayRaise())
             items += self.read_statement(statement)
             self.statement = statement
         return items
@@ -462,9 +467,25 @@ class Reader:
         )
         if not making and id(value) not in self.containers:
             items += self.events(value)
+        marker = f"#{self.new()}"
+        if len(targets) > 1:
+            # One evaluation for all targets: the same value now, another one at any other time.
+            self.once = (value, marker)
+            items.append(plan.Touch(self.new(), frozenset({marker})))
         for i, (target, path) in enumerate(zip(targets, paths, strict=True)):
             items += self.store(s, i, target, path, value, len(targets))
+        if len(targets) > 1:
+            items.append(plan.Touch(self.new(), frozenset({marker})))
         return items
+
+    def flag_value(self, value: ast.expr, root: Path) -> plan.Expression:
+        """What a store into the flag of `root` puts there."""
+        found = expression(value, self.flag_of(root), self.module.source)
+        calls = any(isinstance(atom, plan.Symbol) and not atom.pure for atom in found)
+        if calls and self.once is not None and self.once[0] is value:
+            marker = self.once[1]
+            return (plan.Symbol(ast.unparse(value) + marker, self.module.source.segment(value), frozenset({marker})),)
+        return found
 
     def store(
         self, s: ast.stmt, index: int, target: ast.expr, path: Path | None, value: ast.expr, targets: int
@@ -518,7 +539,13 @@ class Reader:
         if name is None or self.depth > 8 or name[0] in self.nested:
             return ()
         found = self.project.function(self.module, ".".join(name))
-        return returned_bases(*found, self.project, self.depth + 1) if found else ()
+        if found is None:
+            return ()
+        self.reading.bases.append(found[1])
+        bases = returned_bases(*found, self.project, self.depth + 1)
+        if self.project.moved:
+            return tuple(map(plan.moved_base, bases))
+        return bases if found[0] is self.module else tuple(replace(b, here=False) for b in bases)
 
     def flag_store(self, target: ast.Attribute, value: ast.expr, index: int) -> list[Item]:
         owner = self.flag_path(target.value)
@@ -532,8 +559,12 @@ class Reader:
         site = self.site("store", root, section, target, value=value, target=index, spelled=_spelled(target.value))
         if site.guarded:
             return []
-        flag = expression(value, self.flag_of(root), self.module.source)
-        items: list[Item] = [(root, plan.Store(site.id, section, flag, _can(flag)))]
+        flag = self.flag_value(value, root)
+        can = _can(flag)
+        if isinstance(target.value, ast.Name) and target.value.id in self.attached:
+            # The container that will hold the section does not exist yet.
+            can -= {"rename", "after"}
+        items: list[Item] = [(root, plan.Store(site.id, section, flag, can))]
         return items
 
     def flag_subscript(self, target: ast.Subscript, value: ast.expr, index: int) -> list[Item]:
@@ -543,7 +574,7 @@ class Reader:
         section = OLD_SECTION if OLD_SECTION in path[-1] else NEW_SECTION
         root = (*path[:-1], "[]")
         site = self.site("subscript", root, section, target, value=value, target=index)
-        flag = expression(value, self.flag_of(root), self.module.source)
+        flag = self.flag_value(value, root)
         return [(root, plan.Store(site.id, section, flag, _can(flag)))]
 
     def flag_of(self, root: Path) -> FlagOf:
@@ -566,8 +597,9 @@ class Reader:
         if isinstance(value, ast.Name) and self.attached.get(value.id) == path:
             return []
         raw = dotted(target)
-        items = self.section_value(root, section, value, statement=True)
-        if raw is not None and not (isinstance(target, ast.Name) and target.id in self.attached):
+        attached = isinstance(target, ast.Name) and target.id in self.attached
+        items = self.section_value(root, section, value, statement=True, named=not attached)
+        if raw is not None and not attached:
             alias = self.path(value)
             self.bind(raw, None)
             if alias is not None and isinstance(value, ast.Name):
@@ -593,7 +625,7 @@ class Reader:
             site = self.site("update", root, section, target, value=s.value, spelled=_spelled(target.value))
             if site.guarded:
                 return items
-            flag = expression(s.value, self.flag_of(root), self.module.source)
+            flag = self.flag_value(s.value, root)
             can = frozenset({"rename", "after"}) if section == OLD_SECTION else frozenset({"after"})
             return [*items, (root, plan.Store(site.id, section, (plan.Flag(section), *flag), can))]
         path = self.path(target)
@@ -655,20 +687,25 @@ class Reader:
         site = self.site("replace", root, section, targets[0], owner=value, value=flag.value)
         if site.guarded:
             return items
-        stored = expression(flag.value, self.flag_of(root), self.module.source)
+        stored = self.flag_value(flag.value, root)
         return [*items, (root, plan.Store(site.id, section, stored, _can(stored) - {"set", "or"}))]
 
     # ── Sections and containers ─────────────────────────────────────────────────────────────────────────────────────
 
-    def section_value(self, root: Path, section: str, value: ast.expr, *, statement: bool) -> list[Item]:
-        """Events of a section that is bound to the value of an expression."""
+    def section_value(
+        self, root: Path, section: str, value: ast.expr, *, statement: bool, named: bool
+    ) -> list[Item]:
+        """Events of a section that is bound to the value of an expression.
+
+        `statement`: by an assignment of its own; `named`: from then on it can be reached through the root.
+        """
         number = self.new()
         if isinstance(value, ast.Call):
             name = _last(value.func)
             if name in _DOUBLES or name in _NAMESPACES:
-                return self.made_here(root, section, value, number, statement=statement, double=True)
+                return self.made_here(root, section, value, number, statement=statement, named=named, double=True)
             if self.section_class(value) == section:
-                return self.made_here(root, section, value, number, statement=statement)
+                return self.made_here(root, section, value, number, statement=statement, named=named)
             items = self.events(value)
             flag, settings, forwards = self.helper_section(value, section)
             self.reading.sites[number] = Site(number, "section", root, section, self.statement, value)
@@ -688,11 +725,11 @@ class Reader:
     def keyword_flag(self, call: ast.Call) -> plan.Expression | None:
         for keyword in call.keywords:
             if keyword.arg == FLAG:
-                return expression(keyword.value, self.flag_of(()), self.module.source)
+                return self.flag_value(keyword.value, ())
         return None if any(k.arg is None for k in call.keywords) else plan.FALSE
 
     def made_here(
-        self, root: Path, section: str, call: ast.Call, number: int, *, statement: bool, double: bool = False
+        self, root: Path, section: str, call: ast.Call, number: int, *, statement: bool, named: bool, double: bool = False
     ) -> list[Item]:
         items = [e for a in call.args for e in self.events(a)]
         open_ended = any(k.arg is None for k in call.keywords)
@@ -706,7 +743,7 @@ class Reader:
             None if open_ended and not double else plan.FALSE,
             (),
             takes_keywords=not open_ended and not (mock and statement),
-            then_store=double and statement,
+            then_store=statement and named,
             double=double,
         )
         self.reading.sites[number] = Site(
@@ -716,11 +753,11 @@ class Reader:
         if flag is not None:
             site = self.site("keyword", root, section, flag, owner=call, value=flag.value, double=double)
             if not site.guarded:
-                stored = expression(flag.value, self.flag_of(root), self.module.source)
+                stored = self.flag_value(flag.value, root)
                 can = {"keyword", "set", "or"} if section == NEW_SECTION else {"delete"} & _can(stored)
-                if section == OLD_SECTION and statement and not double and root[0][0] != "<":
+                if section == OLD_SECTION and statement and named and not double:
                     can |= {"rename"}
-                if isinstance(self.statement, ast.Assign) and root[0][0] != "<":
+                if named:
                     can |= {"after"}
                 items.append((root, plan.Store(site.id, section, stored, frozenset(can))))
         for keyword in call.keywords:
@@ -748,13 +785,14 @@ class Reader:
         items: list[Item] = [e for a in call.args for e in self.events(a)]
         open_ended = any(k.arg is None for k in call.keywords) or _last(call.func) == "replace"
         seen: set[str] = set()
+        named = root[0][0] != "<" and isinstance(self.statement, ast.Assign) and self.statement.value is call
         for keyword in call.keywords:
             if keyword.arg in SECTIONS:
                 seen.add(keyword.arg)
                 value = keyword.value
                 if isinstance(value, ast.Name) and self.attached.get(value.id) == (*root, keyword.arg):
                     continue
-                items += self.section_value(root, keyword.arg, value, statement=False)
+                items += self.section_value(root, keyword.arg, value, statement=False, named=named)
             else:
                 items += self.events(keyword.value)
         for section in SECTIONS:
@@ -846,7 +884,9 @@ class Reader:
         if not self.guarded and caught & {"AttributeError", "TypeError"} and any(_mentions(b) for b in s.body):
             return self.guard(s.body, *(h.body for h in s.handlers), s.orelse, s.finalbody)
         before = dict(self.env)
+        self.trying += 1
         body = self.block(s.body)
+        self.trying -= 1
         orelse = self.block(s.orelse)
         ends = [self.env]
         handlers = []
@@ -880,7 +920,7 @@ class Reader:
         site = self.site("setattr", root, section, call, owner=call, value=call.args[2], spelled=_spelled(call.args[0]))
         if site.guarded:
             return items
-        flag = expression(call.args[2], self.flag_of(root), self.module.source)
+        flag = self.flag_value(call.args[2], root)
         items.append((root, plan.Store(site.id, section, flag, _can(flag))))
         return items
 
@@ -1153,7 +1193,7 @@ class Reader:
                 can = {"set", "or", "keyword", "after"} if section == NEW_SECTION else {"delete"}
                 if section == OLD_SECTION and not has_new and len(node.keys) == 1:
                     can = {"rename"}
-                stored = expression(value, self.flag_of(root), self.module.source)
+                stored = self.flag_value(value, root)
                 items.append((root, plan.Store(site.id, section, stored, frozenset(can))))
             elif isinstance(key, ast.Constant) and f"{section}.{key.value}" in WATCHED:
                 site = self.site("setting-key", root, "", key, owner=node, value=value)
@@ -1172,7 +1212,7 @@ class Reader:
                 site = self.site("dotted-key", root, section, key, owner=node, value=value)
                 if site.guarded:
                     continue
-                stored = expression(value, self.flag_of(root), self.module.source)
+                stored = self.flag_value(value, root)
                 can = _can(stored)
                 items.append((root, plan.Store(site.id, section, stored, can)))
             elif key.value in WATCHED:
@@ -1246,7 +1286,7 @@ def _project(items: Iterable[Item], root: Path, reader: Reader, names: frozenset
                 hit = frozenset(t for t in touched if any(plan.overlap(t, n) for n in names))
                 if hit:
                     yield plan.Touch(number, hit)
-            case plan.Leave() | plan.Observe():
+            case plan.Leave() | plan.Observe() | plan.MayRaise():
                 yield item
             case (path, plan.Root() as event):
                 if path == root:
@@ -1302,7 +1342,7 @@ def returned_bases(module: Module, function: Function, project: Project, depth: 
         return ()
     root = next(iter(roots))
     assert root is not None
-    if root[0] == STALE or any(b.root == root for b in reading.blocked):
+    if root[0] == STALE or any(b.root[-len(root) :] == root or root[0] in b.root for b in reading.blocked):
         return ()
     block = project_root(reading.items, root, reader)
     if len(root) != 1 or root[0] in reading.parameters:
@@ -1350,6 +1390,14 @@ def _names(node: ast.expr) -> Iterator[str]:
             yield inner.id
         elif isinstance(inner, ast.Attribute):
             yield inner.attr
+
+
+def _may_raise(statement: ast.stmt) -> bool:
+    """Whether a statement does more than store names, attributes and constants."""
+    risky = ast.Call | ast.Subscript | ast.BinOp | ast.Assert | ast.Import | ast.ImportFrom | ast.Await | ast.Compare
+    if hasattr(statement, "body"):
+        return True
+    return any(isinstance(n, risky) for n in ast.walk(statement))
 
 
 def _mentions(statement: ast.stmt) -> bool:

@@ -68,6 +68,8 @@ class _Editor(cst.CSTTransformer):
             self.todo.setdefault((kind, numbers[id(node)]), []).append(change)
             if isinstance(change, c.RemoveStatement) and change.heir is not None:
                 self.heirs[numbers[id(node)]] = numbers[id(change.heir)]
+        # What is known about a node is kept by its id, so the node must stay alive.
+        self.alive: list[cst.CSTNode] = []
         self.pieces: set[int] = set()
         self.numbers: dict[int, int] = {}
         self.small: dict[int, list[c.Change]] = {}
@@ -78,6 +80,10 @@ class _Editor(cst.CSTTransformer):
     @property
     def left(self) -> list[c.Change]:
         return [change for rest in self.todo.values() for change in rest]
+
+    def keep(self, node: cst.CSTNode) -> int:
+        self.alive.append(node)
+        return id(node)
 
     def take(self, kind: str) -> tuple[int, list[c.Change]]:
         place = self.counts[kind]
@@ -102,7 +108,7 @@ class _Editor(cst.CSTTransformer):
                 updated_node = updated_node.with_changes(value=_new_section(updated_node.value))
             else:
                 updated_node = cst.ensure_type(_new_section(updated_node), cst.Attribute)
-            self.renamed.add(id(updated_node))
+            self.renamed.add(self.keep(updated_node))
         return updated_node
 
     def leave_BooleanOperation(
@@ -133,7 +139,7 @@ class _Editor(cst.CSTTransformer):
                     value = cst.parse_expression(spelled) if spelled else _new_section(argument.value)
                     args = [argument.with_changes(value=value), *updated_node.args[1:]]
                     updated_node = updated_node.with_changes(args=args)
-                    self.renamed.add(id(updated_node))
+                    self.renamed.add(self.keep(updated_node))
                 case c.SetArgument(_, index, source):
                     args = list(updated_node.args)
                     args[index] = args[index].with_changes(value=cst.parse_expression(source))
@@ -167,7 +173,7 @@ class _Editor(cst.CSTTransformer):
         stack: list[cst.BaseExpression] = [node.left, node.right]
         while stack:
             part = stack.pop()
-            self.pieces.add(id(part))
+            self.pieces.add(self.keep(part))
             if isinstance(part, cst.ConcatenatedString):
                 stack += [part.left, part.right]
 
@@ -237,7 +243,7 @@ class _Editor(cst.CSTTransformer):
         if isinstance(original_node, cst.BaseSmallStatement):
             place, todo = self.take("statement")
             result = self._small(cast(cst.BaseSmallStatement, result), todo)
-            self.numbers[id(result)] = place
+            self.numbers[self.keep(result)] = place
             self.small[id(result)] = todo
         return cast(cst.CSTNode, result)
 
@@ -264,10 +270,10 @@ class _Editor(cst.CSTTransformer):
             numbers = [self.numbers[id(s)] for s in updated_node.body]
             heir = next((self.heirs[n] for n in numbers if n in self.heirs), None)
             line = updated_node.with_changes()
-            self.gone[id(line)] = (heir, list(updated_node.leading_lines), updated_node.trailing_whitespace.comment)
+            self.gone[self.keep(line)] = (heir, list(updated_node.leading_lines), updated_node.trailing_whitespace.comment)
             return cst.FlattenSentinel([line, *after]) if after else line
         line = updated_node.with_changes(body=body) if removed or after else updated_node
-        self.holders[id(line)] = {self.numbers[id(s)] for s in updated_node.body if id(s) in self.numbers}
+        self.holders[self.keep(line)] = {self.numbers[id(s)] for s in updated_node.body if id(s) in self.numbers}
         return cst.FlattenSentinel([line, *after]) if after else line
 
     def _line(
@@ -372,9 +378,9 @@ class _Editor(cst.CSTTransformer):
 
     def _moved(self, old: cst.BaseStatement, new: cst.BaseStatement, inherited: dict[int, list[cst.Comment]]) -> None:
         if id(old) in self.holders:
-            self.holders[id(new)] = self.holders[id(old)]
+            self.holders[self.keep(new)] = self.holders[id(old)]
         if id(old) in inherited:
-            inherited[id(new)] = inherited.pop(id(old))
+            inherited[self.keep(new)] = inherited.pop(id(old))
 
     def _with_comments(self, line: cst.BaseStatement, comments: list[cst.Comment]) -> cst.BaseStatement:
         for comment in comments:

@@ -197,8 +197,8 @@ def _table(recipes: Iterable[TracedRecipe], sections: Sequence[str], verbose: bo
         if recipe.reason:
             console.print(Text(f"  not evaluated: {recipe.reason}", style="red"))
         table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-        table.add_column("setting", overflow="fold")
-        table.add_column("value", overflow="fold")
+        table.add_column("setting", no_wrap=True)
+        table.add_column("value", overflow="fold", min_width=12)
         table.add_column("set at", style="dim", overflow="fold")
         for setting in _chosen(recipe, sections):
             for old in setting.overridden if verbose else ():
