@@ -415,7 +415,9 @@ def _status(arguments: list[str]) -> int:
         return 128 + signal.SIGINT
     except Exception as error:
         if "-v" in arguments or "--verbose" in arguments:
-            raise
+            import traceback
+
+            traceback.print_exc()
         message = f"{PROGRAM} failed ({type(error).__name__}: {error}); --verbose shows where. Please report it."
         click.echo(message, err=True)
         return 2

@@ -514,5 +514,4 @@ def test_tracebacks_only_with_verbose(plain: Path) -> None:
         done = subprocess.run([sys.executable, "-c", program, *options], capture_output=True, text=True, check=False)
         assert "boom" in done.stderr
         assert ("Traceback" in done.stderr) is has_traceback
-        if not has_traceback:
-            assert done.returncode == 2
+        assert done.returncode == 2
