@@ -104,6 +104,7 @@ class Child:
             replaced=self.replaced,
             refused=self.refused,
             on_load=lambda file: self.say(event="load", file=file),
+            on_loaded=lambda file: self.say(event="loaded", file=file),
             real=self.job["real"],
         )
         self.finders = (ProjectFinder(self.project), FallbackFinder(self.project))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
+import sys
 import types
 from collections.abc import Callable, Iterator
 from pathlib import PurePath
@@ -21,6 +22,7 @@ from fsdp_migrate.trace.standins import (
     Recorded,
     StandIn,
     plain,
+    put,
     stand_in,
     text_of,
 )
@@ -51,10 +53,10 @@ def record_dataclasses() -> None:
     def dataclass(cls: Any = None, /, **options: Any) -> Any:
         def wrap(cls: Any) -> Any:
             made = real_dataclass(cls, **options)
-            if options.get("frozen"):
-                return made
             if issubclass(made, Recorded):
                 made.__init__ = _accepting_inherited(made.__init__, made)
+            elif options.get("frozen"):
+                return made
             elif made.__setattr__ is object.__setattr__ and not options.get("slots"):
                 made.__setattr__ = _recording_setattr
             return made
@@ -96,8 +98,9 @@ def _accepting_inherited(init: Callable[..., None], cls: Any) -> Callable[..., N
 
     def accepting_init(self: Any, *args: Any, **kwargs: Any) -> None:
         inherited = {name: kwargs.pop(name) for name in list(kwargs) if name not in own}
+        place = RECORDER.place()
         for name, value in inherited.items():
-            setattr(self, name, value)
+            put(self, name, value, place)
         init(self, *args, **kwargs)
 
     return accepting_init
@@ -242,10 +245,7 @@ def _is_section(value: object) -> bool:
         return False
     if isinstance(value, (type, enum.Enum, PurePath, types.FunctionType, types.MethodType, types.ModuleType)):
         return False
-    if dataclasses.is_dataclass(value):
+    if dataclasses.is_dataclass(value) or isinstance(value, types.SimpleNamespace):
         return True
-    return type(value).__module__ in RECORDER_MODULES and hasattr(value, "__dict__")
-
-
-RECORDER_MODULES: set[str] = set()
-"""Names of the project's modules: instances of their classes are looked into."""
+    module = sys.modules.get(type(value).__module__)
+    return getattr(module, "__file__", None) in RECORDER.sources and hasattr(value, "__dict__")

@@ -41,7 +41,7 @@ class Project:
         roots: directories that absolute imports are resolved in, nearest first.
         replaced: sources that stand in place of those on disk, by absolute path.
         refused: modules that ended an earlier process, with the reason; importing them fails.
-        on_load: called with a file before it is executed.
+        on_load: called with a file before it is executed, and `on_loaded` when that has ended.
         real: import frameworks that are installed.
     """
 
@@ -52,12 +52,14 @@ class Project:
         replaced: Mapping[str, bytes],
         refused: Mapping[str, str],
         on_load: Callable[[str], None],
+        on_loaded: Callable[[str], None],
         real: bool = False,
     ) -> None:
         self.roots = [str(root) for root in roots]
         self.replaced = replaced
         self.refused = refused
         self.on_load = on_load
+        self.on_loaded = on_loaded
         self.real = real
         self._located: dict[str, tuple[str, bool] | None] = {}
 
@@ -103,7 +105,10 @@ class Project:
             raise ImportError(f"{Path(file).name} cannot be loaded: {self.refused[file]}", name=module.__name__)
         self.on_load(file)
         vars(module).update({CONVERT: convert, EITHER: either, PARENT: parent_of})
-        exec(self.code(file), vars(module))
+        try:
+            exec(self.code(file), vars(module))
+        finally:
+            self.on_loaded(file)
 
 
 def _holds_python(folder: Path) -> bool:

@@ -34,13 +34,13 @@ class OverrideError(ValueError):
 def from_words(words: Sequence[str]) -> list[Override]:
     """Read ``key=value`` words: ``+``, ``++`` and ``~`` as in Hydra."""
     found: list[Override] = []
-    for position, word in enumerate(words, 1):
+    for word in words:
         match = _WORD.fullmatch(word)
         if not match or (match["value"] is None and match["sign"] != "~"):
             raise OverrideError(f"{word!r} is not an override: write key=value")
         if match["sign"] == "~":
             continue
-        found += _leaves(match["path"], parse_value(match["value"]), WORDS_FILE, position)
+        found += _leaves(match["path"], parse_value(match["value"]), WORDS_FILE, 0)
     return found
 
 

@@ -237,6 +237,8 @@ class _Run:
             self.current, self.loading = (file, name), []
         elif kind == "load":
             self.loading.append(file)
+        elif kind == "loaded" and file in self.loading:
+            self.loading.remove(file)
         elif kind == "recipe":
             self.add(event)
         elif kind == "failed":

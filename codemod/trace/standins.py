@@ -236,7 +236,7 @@ class StandIn(Recorded):
         answer = RECORDER.known_call(text, leaf, args, kwargs)
         if answer is not NotImplemented:
             return answer
-        if len(args) == 1 and not kwargs and isinstance(args[0], (types.FunctionType, type)):
+        if len(args) == 1 and not kwargs and _may_be_decorated(args[0], leaf):
             return args[0]  # a decorator, bare or from a factory: the decorated thing keeps doing what it says
         if _names_a_class(leaf):
             spelled = f"{text}({', '.join(map(text_of, args))})"
@@ -413,6 +413,10 @@ def _names_a_class(leaf: str) -> bool:
 
 _UNPACK = {dis.opmap[name] for name in ("UNPACK_SEQUENCE",) if name in dis.opmap}
 _UNPACK_REST = dis.opmap["UNPACK_EX"]
+
+
+def _may_be_decorated(value: object, by: str) -> bool:
+    return isinstance(value, types.FunctionType) or (isinstance(value, type) and not _names_a_class(by))
 
 
 def is_class_name(text: str) -> bool:

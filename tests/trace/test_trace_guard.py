@@ -166,6 +166,19 @@ def test_a_module_that_kills_the_process_is_named_once(repository):
     assert third["train"] == 1
 
 
+def test_a_module_is_not_blamed_for_what_imports_it(repository):
+    repository.write(
+        {
+            "common.py": "import torch\n",
+            "a.py": "import common, os\nos._exit(5)\ndef a_config(): pass\n",
+            "b.py": "from common import torch\ndef b_config(): return torch.ConfigContainer(train=1)\n",
+        }
+    )
+    first, second = repository.trace("a.py", "b.py")
+    assert first.reason == "cannot be loaded: ended the process with exit status 5"
+    assert second["train"] == 1
+
+
 def test_a_script_that_kills_the_process(repository):
     repository.write(
         {

@@ -331,6 +331,52 @@ def test_a_project_dataclass_config_has_places(repository):
     assert recipe.setting("ddp.use_megatron_fsdp").place == "recipe.py:14"
 
 
+def test_plain_objects_of_the_project_are_looked_into(repository):
+    recipe = repository.one(
+        """
+        from types import SimpleNamespace
+
+        class Section:
+            def __init__(self):
+                self.use_megatron_fsdp = True
+
+        class Config:
+            def __init__(self):
+                self.ddp = Section()
+                self.dist = SimpleNamespace(use_megatron_fsdp=False)
+
+        def my_config():
+            return Config()
+        """
+    )
+    assert {s.path: s.value for s in recipe.settings} == {
+        "ddp.use_megatron_fsdp": True,
+        "dist.use_megatron_fsdp": False,
+    }
+
+
+def test_frozen_dataclasses_and_classes_handed_to_classes(repository):
+    recipe = repository.one(
+        """
+        from dataclasses import dataclass
+        import torch
+
+        @dataclass(frozen=True)
+        class Section(torch.Base):
+            own: int = 1
+
+        class Layer:
+            pass
+
+        def my_config():
+            return torch.ConfigContainer(train=Section(inherited=2), model=torch.ModuleSpec(Layer))
+        """
+    )
+    assert recipe.reason == ""
+    assert (recipe["train.own"], recipe["train.inherited"]) == (1, 2)
+    assert recipe["model"] == Unknown("torch.ModuleSpec(Layer)")
+
+
 def test_a_dictionary_config_is_flattened(repository):
     recipe = repository.one('OVERRIDES = {"dist": {"use_megatron_fsdp": True, "x": {"y": 1}}, "ddp": {}}\n')
     assert recipe.name == "OVERRIDES"
