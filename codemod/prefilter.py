@@ -11,7 +11,7 @@ _FLAG = FLAG.encode()
 _DONE = re.compile(rb"\bddp\.use_megatron_fsdp[ \t]*=[ \t]*False\b[^=]*$")
 # What a line with the flag must look like to be worth a parse; everything else is another schema's.
 _OLD = re.compile(rb"\bdist[\w.\])\"' ,\[]{0,12}use_megatron_fsdp|use_megatron_fsdp[\"']")
-_STORE = re.compile(rb"\.use_megatron_fsdp[ \t]*(?:[|&^]?=(?!=)|,|:)")
+_STORE = re.compile(rb"\.use_megatron_fsdp[ \t]*(?::[^,\n]*)?[|&^]?=(?!=)")
 _ON_KEYWORD = re.compile(rb"\buse_megatron_fsdp[ \t]*=(?!=)")
 _OLD_CLASS = re.compile(rb"\bDistributedInitConfig\b")
 _ALIAS = re.compile(rb"(?:=|,|\()[ \t]*[\w.]+\.dist\b(?![\w.])|\bdist[ \t]*=")

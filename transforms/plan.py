@@ -1029,6 +1029,7 @@ def _kept(name: str, decided: set[State]) -> Iterator[Companion]:
 
 def _conditional(block: Block, run: _Run) -> Iterator[Companion]:
     """Companions that only a conditional form could add: the flag is an expression at the end of the scope."""
+    handled = {(s.by, name) for s in run.exits for name in COMPANIONS if _cell(s, name)[0] is not None}
     for state in sorted((s for s in run.exits if s.sure), key=lambda s: s.by or 0):
         if state.by is None or state.new in (_ON, _OFF) or any(s.startswith(("?", _UNSET)) for s in state.new):
             continue
@@ -1036,7 +1037,7 @@ def _conditional(block: Block, run: _Run) -> Iterator[Companion]:
             origin, value = _cell(state, name)
             if name == CKPT_FORMAT and _cell(state, VERSION)[1] == 2:
                 continue
-            if origin is None and not is_fsdp_value(name, value):
+            if origin is None and not is_fsdp_value(name, value) and (state.by, name) not in handled:
                 yield Companion(name, "conditional", state.by)
 
 

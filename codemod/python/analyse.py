@@ -13,6 +13,7 @@ from fsdp_migrate.findings import Edit
 from fsdp_migrate.python.project import Module, Project
 from fsdp_migrate.python.reading import Path, Reader, Reading, Scope, Site, project_root
 from fsdp_migrate.python.source import Source
+from fsdp_migrate.python.statements import blocks, expressions
 from fsdp_migrate.transforms import plan
 from fsdp_migrate.upstream import (
     BRIDGE_PACKAGE,
@@ -104,7 +105,8 @@ def _case(module: Module, reader: Reader, reading: Reading, root: Path, foreign:
     old = any(s.section == OLD_SECTION and s.form not in ("section", "dict-section") for s in sites.values()) or reads
     if not old and (root[-1] == "strategy" or _is_other_schema(root)):
         return None
-    block = project_root(reading.items, root, reader)
+    # A scope that only reads the flag decides nothing about it.
+    block = project_root(reading.items, root, reader) if sites else ()
     companions, why = _companions(module, reading, root)
     inexact = root[0].startswith("<") and not root[0][1:2].isdigit()
     refusal = foreign if old else ""
@@ -294,17 +296,30 @@ def _prose(module: Module) -> Iterator[tuple[int, int]]:
         line = text.rfind("\n", 0, match.end()) + 1
         sharp = text.index("#", line)
         yield from (m.span() for m in _PROSE.finditer(text, sharp, match.end()))
-    for node in _strings(module.tree):
+    lines = {module.source.place(m.start(), m.end()).line for m in _PROSE.finditer(text)}
+    for node in _strings(module.tree.body, lines):
         value = node.value if isinstance(node, ast.Constant) else ""
         if isinstance(value, str) and _PROSE.search(value) and any(c.isspace() for c in value):
             start, end = module.source.span(node)
             yield from (m.span() for m in _PROSE.finditer(text, start, end))
 
 
-def _strings(tree: ast.Module) -> Iterator[ast.Constant]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and FLAG in node.value:
-            yield node
+def _strings(body: Sequence[ast.stmt], lines: set[int]) -> Iterator[ast.Constant]:
+    """Strings with the flag in the statements that have one of these lines."""
+    for statement in body:
+        assert statement.end_lineno is not None
+        if not any(statement.lineno <= line <= statement.end_lineno for line in lines):
+            continue
+        inner = [block for _, block in blocks(statement)]
+        if inner:
+            for block in inner:
+                yield from _strings(block, lines)
+            if not any(statement.lineno <= line < inner[0][0].lineno for line in lines):
+                continue
+        nodes = ast.walk(statement) if not inner else (n for e in expressions(statement) for n in ast.walk(e))
+        for node in nodes:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and FLAG in node.value:
+                yield node
 
 
 def _prose_spot(source: Source, span: tuple[int, int]) -> Spot:
@@ -342,10 +357,6 @@ def _nested(body: Sequence[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFun
     for statement in body:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield statement
-            continue
-        for name in ("body", "orelse", "finalbody"):
-            yield from _nested(getattr(statement, name, None) or [])
-        for handler in getattr(statement, "handlers", None) or []:
-            yield from _nested(handler.body)
-        for case in getattr(statement, "cases", None) or []:
-            yield from _nested(case.body)
+        else:
+            for _, block in blocks(statement):
+                yield from _nested(block)

@@ -1,45 +1,43 @@
-"""Changes to Python syntax, addressed by `ast` nodes. `rewrite` carries them out with libcst."""
+"""Changes to Python syntax, addressed by `ast` nodes. `rewrite` carries them out with libcst.
+
+Named tuples, because seventeen dataclasses take longer to define than most files take to migrate.
+"""
 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveStatement:
+class RemoveStatement(NamedTuple):
     """The statement goes; its trailing comment moves to `heir`, or stays as a line of its own."""
 
     statement: ast.stmt
     heir: ast.stmt | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveTarget:
+class RemoveTarget(NamedTuple):
     """One target of a chained assignment goes."""
 
     statement: ast.stmt
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class SetStored:
+class SetStored(NamedTuple):
     """The assigned value becomes `source`."""
 
     statement: ast.stmt
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class InsertAfter:
+class InsertAfter(NamedTuple):
     """New statements follow `statement`, one per line."""
 
     statement: ast.stmt
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class InsertBlockAfter:
+class InsertBlockAfter(NamedTuple):
     """A compound statement follows `statement`."""
 
     statement: ast.stmt
@@ -47,24 +45,21 @@ class InsertBlockAfter:
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RenameSection:
+class RenameSection(NamedTuple):
     """In ``<root>.dist`` the section becomes ddp. An alias is replaced by `spelled`."""
 
     node: ast.Attribute
     spelled: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RenameArgument:
+class RenameArgument(NamedTuple):
     """The call's first argument names the ddp section instead."""
 
     call: ast.Call
     spelled: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SetArgument:
+class SetArgument(NamedTuple):
     """A positional argument of a call becomes `source`."""
 
     call: ast.Call
@@ -72,44 +67,38 @@ class SetArgument:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class DropKeyword:
+class DropKeyword(NamedTuple):
     call: ast.Call
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class AddKeyword:
-    call: ast.Call
-    name: str
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class SetKeyword:
+class AddKeyword(NamedTuple):
     call: ast.Call
     name: str
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class SetText:
+class SetKeyword(NamedTuple):
+    call: ast.Call
+    name: str
+    source: str
+
+
+class SetText(NamedTuple):
     """A string literal is replaced by the literal `source`."""
 
     node: ast.expr
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class DropElement:
+class DropElement(NamedTuple):
     """An element of a list, tuple or set display goes."""
 
     owner: ast.expr
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class AddElements:
+class AddElements(NamedTuple):
     """Elements follow element `index` of a display."""
 
     owner: ast.expr
@@ -117,16 +106,14 @@ class AddElements:
     sources: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DropKey:
+class DropKey(NamedTuple):
     """An entry of a dict display goes; `index` counts the entries."""
 
     owner: ast.Dict
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class AddKey:
+class AddKey(NamedTuple):
     """An entry is added at the end of a dict display."""
 
     owner: ast.Dict
@@ -134,8 +121,7 @@ class AddKey:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class SetEntry:
+class SetEntry(NamedTuple):
     """The value of entry `index` of a dict display becomes `source`."""
 
     owner: ast.Dict

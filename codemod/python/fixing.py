@@ -12,6 +12,7 @@ from fsdp_migrate.python import changes as c
 from fsdp_migrate.python.analyse import PythonCase, spell
 from fsdp_migrate.python.reading import Scope, Site
 from fsdp_migrate.python.source import Source
+from fsdp_migrate.python.statements import blocks
 from fsdp_migrate.transforms import plan
 from fsdp_migrate.upstream import COMPANIONS, FLAG, NEW_SECTION, OLD_SECTION
 
@@ -343,16 +344,12 @@ class _Blocks:
         self._visit(scope)
 
     def _visit(self, owner: ast.AST) -> None:
-        for name in ("body", "orelse", "finalbody"):
-            block = getattr(owner, name, None)
-            if isinstance(block, list):
-                for i, statement in enumerate(block):
-                    self.place[id(statement)] = (block, i, owner)
-                    self._visit(statement)
-        for name in ("handlers", "cases"):
-            for inner in getattr(owner, name, None) or []:
-                self._visit(inner)
-                self.place[id(inner)] = ([], 0, owner)
+        for holder, block in blocks(owner):
+            if holder is not owner:
+                self.place[id(holder)] = ([], 0, owner)
+            for i, statement in enumerate(block):
+                self.place[id(statement)] = (block, i, holder)
+                self._visit(statement)
 
     def together(self, a: ast.stmt, b: ast.stmt) -> bool:
         return id(a) in self.place and id(b) in self.place and self.place[id(a)][0] is self.place[id(b)][0]

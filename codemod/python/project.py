@@ -15,6 +15,7 @@ from pathlib import Path
 
 from fsdp_migrate.languages import UnreadableError
 from fsdp_migrate.python.source import Source, decode, parse
+from fsdp_migrate.python.statements import statements
 
 _LEVELS_UP = 12
 _RE_EXPORTS = 6
@@ -40,7 +41,7 @@ class Module:
 
     def __post_init__(self) -> None:
         names: set[str] = set()
-        for node in _statements(self.tree.body):
+        for node in statements(self.tree.body, nested=True):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     names.add(alias.name)
@@ -70,18 +71,6 @@ class Module:
         return "." + "/".join(parts) + ("/" + node.module.replace(".", "/") if node.module else "")
 
 
-def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """All statements at any depth, without looking into expressions."""
-    for statement in body:
-        yield statement
-        for name in ("body", "orelse", "finalbody"):
-            yield from _statements(getattr(statement, name, None) or [])
-        for handler in getattr(statement, "handlers", None) or []:
-            yield from _statements(handler.body)
-        for case in getattr(statement, "cases", None) or []:
-            yield from _statements(case.body)
-
-
 class Project:
     """A cache of modules, found by following imports from a file."""
 
@@ -96,13 +85,12 @@ class Project:
 
     @contextmanager
     def after_the_move(self) -> Iterator[None]:
-        """Look at a result: every base recipe counts as moved. What was worked out before is set aside."""
-        before, self.moved = self.memory, True
-        self.memory = {}
+        """Look at a result: every base recipe counts as moved."""
+        self.moved = True
         try:
             yield
         finally:
-            self.memory, self.moved = before, False
+            self.moved = False
 
     def add(self, module: Module) -> None:
         self._modules.setdefault(str(Path(module.path).absolute()), module)

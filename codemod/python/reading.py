@@ -8,11 +8,13 @@ alias it is stale, and a use of it is for the user to look at.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from fsdp_migrate.python.project import Module, Project
+from fsdp_migrate.python.statements import statements
 from fsdp_migrate.python.values import dotted, expression, literal, words_of
 from fsdp_migrate.transforms import plan
 from fsdp_migrate.upstream import (
@@ -82,6 +84,8 @@ _LOOKING: Final = frozenset(
         "log_rank_0",
     ]
 )
+# A call that could make a whole container has one of these in its text.
+_CONTAINER: Final = re.compile(rf"ConfigContainer|\b{OLD_SECTION}\s*=")
 # Names under which a bare dist section is usually held.
 _BARE: Final = frozenset({"dist", "dist_cfg", "dist_config", "distributed_init", "distributed_init_config"})
 
@@ -184,6 +188,7 @@ class Reader:
         self.statement: ast.stmt = scope.body[0]
         self.guarded = False
         self.trying = 0
+        self.calls: dict[int, ast.Call] = {}
         self.once: tuple[ast.expr, str] | None = None
         self.containers: dict[int, Path] = {}
         self.attached: dict[str, Path] = {}
@@ -205,9 +210,13 @@ class Reader:
 
     def _survey(self, body: list[ast.stmt]) -> None:
         """Find section objects that are made in a variable and attached to one container, before reading."""
+        last = body[-1].end_lineno or 0
+        lines = self.module.source
+        text = lines.text[lines.starts[body[0].lineno - 1] : lines.starts[min(last, len(lines.starts) - 1)]]
+        containers = _CONTAINER.search(text) is not None
         made: dict[str, list[ast.expr]] = {}
         attached: dict[str, list[tuple[Path, str]]] = {}
-        for statement in _own_statements(body):
+        for statement in statements(body, nested=False):
             targets = _targets(statement)
             for target, value in targets:
                 if isinstance(target, ast.Name):
@@ -216,7 +225,7 @@ class Reader:
                 path = dotted(target)
                 if path and len(path) > 1 and path[-1] in SECTIONS and isinstance(value, ast.Name):
                     attached.setdefault(value.id, []).append((path[:-1], path[-1]))
-            for call in _own_calls(statement):
+            for call in _own_calls(statement) if containers else ():
                 keywords = {k.arg: k.value for k in call.keywords}
                 if not any(s in keywords for s in SECTIONS) or not self.is_container(call):
                     continue
@@ -383,7 +392,7 @@ class Reader:
     def loop_body(self, body: Sequence[ast.stmt]) -> list[Item]:
         """A body that runs again: what it does to aliases is known when it starts over."""
         before = dict(self.env)
-        rebound = {dotted(t) for s in _own_statements(list(body)) for t, _ in _targets(s)}
+        rebound = {dotted(t) for s in statements(body, nested=False) for t, _ in _targets(s)}
         for key in list(self.env):
             value = self.env[key]
             if (key in rebound and not _rebound_first(key, body)) or (
@@ -525,12 +534,12 @@ class Reader:
         return items
 
     def root_event(self, value: ast.expr) -> plan.Root:
+        """A new object; what a called recipe leaves in it is looked up only for roots that matter."""
         number = self.new()
         if isinstance(value, ast.Call):
-            name = _last(value.func)
-            if name in _DOUBLES:
+            if _last(value.func) in _DOUBLES:
                 return plan.Root(number, double=True)
-            return plan.Root(number, self.bases(value))
+            self.calls[number] = value
         return plan.Root(number)
 
     def bases(self, call: ast.Call) -> tuple[plan.Base, ...]:
@@ -543,7 +552,7 @@ class Reader:
             return ()
         self.reading.bases.append(found[1])
         bases = returned_bases(*found, self.project, self.depth + 1)
-        if self.project.moved:
+        if self.project.moved and self.depth == 0:
             return tuple(map(plan.moved_base, bases))
         return bases if found[0] is self.module else tuple(replace(b, here=False) for b in bases)
 
@@ -1290,7 +1299,8 @@ def _project(items: Iterable[Item], root: Path, reader: Reader, names: frozenset
                 yield item
             case (path, plan.Root() as event):
                 if path == root:
-                    yield event
+                    call_ = reader.calls.get(event.id)
+                    yield event if call_ is None else replace(event, bases=reader.bases(call_))
                 elif root[: len(path)] == path:
                     yield plan.Root(event.id, double=event.double)
             case (path, event):
@@ -1397,6 +1407,10 @@ def _may_raise(statement: ast.stmt) -> bool:
     risky = ast.Call | ast.Subscript | ast.BinOp | ast.Assert | ast.Import | ast.ImportFrom | ast.Await | ast.Compare
     if hasattr(statement, "body"):
         return True
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        # A store in another dress.
+        if _last(statement.value.func) in ("setattr", "__setattr__"):
+            return any(isinstance(n, risky) for a in statement.value.args for n in ast.walk(a))
     return any(isinstance(n, risky) for n in ast.walk(statement))
 
 
@@ -1415,20 +1429,6 @@ def _targets(statement: ast.stmt) -> list[tuple[ast.expr, ast.expr]]:
     if isinstance(statement, ast.AnnAssign) and statement.value is not None:
         return [(statement.target, statement.value)]
     return []
-
-
-def _own_statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements of a scope at any depth, without nested functions and classes."""
-    for statement in body:
-        yield statement
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue
-        for name in ("body", "orelse", "finalbody"):
-            yield from _own_statements(getattr(statement, name, None) or [])
-        for handler in getattr(statement, "handlers", None) or []:
-            yield from _own_statements(handler.body)
-        for case in getattr(statement, "cases", None) or []:
-            yield from _own_statements(case.body)
 
 
 def _own_calls(statement: ast.stmt) -> Iterator[ast.Call]:

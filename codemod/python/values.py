@@ -70,9 +70,10 @@ def symbol(node: ast.expr, flag_of: FlagReader, source: Source) -> plan.Symbol:
 
 def reads_of(node: ast.expr, flag_of: FlagReader) -> Iterator[str]:
     """Dotted names that an expression depends on, aliases resolved."""
-    path = flag_of.resolve(node)
-    if path is not None:
-        yield ".".join(path)
+    raw, path = dotted(node), flag_of.resolve(node)
+    if raw is not None and path is not None:
+        # Both: the object may change under either name.
+        yield from {".".join(raw), ".".join(path)}
         return
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
