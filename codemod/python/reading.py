@@ -277,6 +277,15 @@ class Reader:
                 return (*self.env[raw[:length]], *raw[length:])
         return raw
 
+    def target_path(self, node: ast.expr) -> Path | None:
+        """The path of what a store names: its owner's aliases count, not what the name stood for until now."""
+        if isinstance(node, ast.Name):
+            return self.attached.get(node.id, (node.id,))
+        if isinstance(node, ast.Attribute):
+            owner = self.path(node.value)
+            return (*owner, node.attr) if owner is not None else None
+        return self.path(node)
+
     def bind(self, path: Path, target: Path | None) -> None:
         """`path` now names another object: `target` if it is an alias."""
         for key, value in list(self.env.items()):
@@ -467,7 +476,7 @@ class Reader:
     def assign(self, s: ast.stmt, targets: list[ast.expr], value: ast.expr) -> list[Item]:
         items: list[Item] = []
         replaced = self.replace_call(targets, value)
-        paths = [self.path(t) for t in targets]
+        paths = [self.target_path(t) for t in targets]
         if replaced is not None:
             return replaced
         section = next((p for p in paths if p and len(p) > 1 and p[-1] in SECTIONS), None)
@@ -525,11 +534,9 @@ class Reader:
         if source is not None and id(source) in self.containers:
             self.bind(raw, None)
             return items + self.container(source, raw)
-        is_root_bound = raw not in self.env or self.env[raw] == raw
-        if is_root_bound:
-            items.append(Pass(self.new(), path, opaque=False))
-            if alias is None or alias[0] == STALE:
-                items.append((path, self.root_event(value)))
+        items.append(Pass(self.new(), path, opaque=False))
+        if alias is None or alias[0] == STALE:
+            items.append((path, self.root_event(value)))
         self.bind(raw, alias)
         return items
 
@@ -672,7 +679,7 @@ class Reader:
                 owner = self.flag_path(target.value)
                 if owner and owner[1] == OLD_SECTION:
                     self.block_root(owner[0], target, "`del` of the flag has no equal on ddp; remove it by hand")
-            path = self.path(target)
+            path = self.target_path(target)
             if path is not None:
                 items.append((path, plan.Root(self.new())))
                 self.bind(dotted(target) or path, None)
@@ -689,7 +696,7 @@ class Reader:
         root, section = source
         if section == NEW_SECTION:
             return None
-        if self.path(targets[0]) != (*root, OLD_SECTION) or len(value.keywords) > 1:
+        if self.target_path(targets[0]) != (*root, OLD_SECTION) or len(value.keywords) > 1:
             self.block_root(root, value, "replace() sets the flag together with others; move it to ddp by hand")
             return self.events(value)
         items = self.events(flag.value)
