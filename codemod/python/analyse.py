@@ -138,7 +138,7 @@ def _case(module: Module, reader: Reader, reading: Reading, root: Path, foreign:
 
 def spell(root: Path) -> str:
     """How a root is written in code."""
-    text = root[0]
+    text = root[0][1:-1] if root[0].startswith("<") else root[0]
     for part in root[1:]:
         text += "" if part == "[]" else part if part.startswith("[") else f".{part}"
     return text
@@ -208,14 +208,13 @@ def _within(module: str, package: str) -> bool:
 
 
 def _companions(module: Module, reading: Reading, root: Path) -> tuple[str, str]:
-    if root == ("self",):
+    doubles = any(s.double for s in reading.sites.values() if s.root == root)
+    if root == ("self",) or root[-1] == "[]" or root in reading.partial or doubles:
         return "none", ""
     if is_test(module.path):
         return "report", "test files get the move only; add it by hand if the test trains with FSDP"
     if root in reading.companion_reads:
         return "report", "this scope reads the setting itself; add it by hand where recipes set it"
-    if root[-1] == "[]" or root in reading.partial:
-        return "none", ""
     if root[0].startswith("<") and reading.sites:
         forms = {s.form for s in reading.sites.values() if s.root == root}
         if forms & {"word", "key", "dotted-key"}:
