@@ -96,15 +96,17 @@ class _Sited:
         start, end = self.inner.offsets(place)
         return self.outer.place(self.segment.offset(start), self.segment.offset(end))
 
+    def sited(self, draft: Draft) -> Draft:
+        label = self.segment.label_at(self.inner.offsets(draft.place)[0])
+        message = f"{label}: {draft.message}" if label else draft.message
+        return replace(draft, place=self.place(draft.place), message=message)
+
     def edits(self, parts: frozenset[str]) -> tuple[Edit, ...]:
         return tuple(self.segment.edit(edit) for edit in self.found.edits(parts))
 
 
 def _with_fixes(case: _Sited, drafts: Sequence[Drafted], choice: Choice) -> list[Finding]:
-    label = f"{case.segment.label}: " if case.segment.label else ""
-    drafts = [
-        (code, replace(draft, place=case.place(draft.place), message=label + draft.message)) for code, draft in drafts
-    ]
+    drafts = [(code, case.sited(draft)) for code, draft in drafts]
     chosen = [(code, d) for code, d in drafts if code in choice.codes and _in_lines(d, choice.lines)]
     # A move is one piece: if one of its findings is not asked for, none of it is applied.
     blocked = {d.part for code, d in drafts if d.part == MOVE and (code, d) not in chosen and code != "FSDP021"}

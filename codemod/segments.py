@@ -55,8 +55,7 @@ class Segment(Protocol):
         """Whether it is the file itself, so that a fault in it is the file's fault."""
         ...
 
-    @property
-    def label(self) -> str:
+    def label_at(self, position: int) -> str:
         """What a reader calls this part of the file, such as ``cell 3``; empty if line numbers are enough."""
         ...
 
@@ -76,7 +75,9 @@ class Whole:
     language: str
     text: str
     whole: bool = True
-    label: str = ""
+
+    def label_at(self, position: int) -> str:
+        return ""
 
     def offset(self, position: int) -> int:
         return position
@@ -114,7 +115,9 @@ class Excerpt:
     language: str
     lines: tuple[Line, ...]
     whole: bool = False
-    label: str = ""
+
+    def label_at(self, position: int) -> str:
+        return ""
 
     @cached_property
     def text(self) -> str:
@@ -199,9 +202,8 @@ class Nested:
     def text(self) -> str:
         return self.inner.text
 
-    @property
-    def label(self) -> str:
-        return self.outer.label
+    def label_at(self, position: int) -> str:
+        return self.outer.label_at(self.inner.offset(position))
 
     def offset(self, position: int) -> int:
         return self.outer.offset(self.inner.offset(position))

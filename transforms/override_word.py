@@ -30,12 +30,21 @@ log line, so that training runs without FSDP. One list of words is one scope; th
         Example('ARGS = ["ddp.use_megatron_fsdp=true"]\n'),
         Example('ARGS = ["engine.use_megatron_fsdp=true", "--use_megatron_fsdp", "true"]\n'),
         Example('KEY = "use_megatron_fsdp"\n'),
+        Example("python run.py --use_megatron_fsdp true engine.use_megatron_fsdp=True\n", language="shell"),
     ),
     invalid=(
         Example('ARGS = ["dist.use_megatron_fsdp=false"]\n', 'ARGS = ["ddp.use_megatron_fsdp=false"]\n'),
         Example(
             'ARGS = ["a.b=1", "dist.use_megatron_fsdp=true", "ddp.use_megatron_fsdp=false"]\n',
             'ARGS = ["a.b=1", "ddp.use_megatron_fsdp=true"]\n',
+        ),
+        Example(
+            "torchrun train.py \\\n    ddp.use_megatron_fsdp=false \\\n    +dist.use_megatron_fsdp=false\n",
+            "torchrun train.py \\\n    ddp.use_megatron_fsdp=false\n",
+            "shell",
+        ),
+        Example(
+            "dist.use_megatron_fsdp: false\nddp.use_megatron_fsdp: false\n", "ddp.use_megatron_fsdp: false\n", "yaml"
         ),
     ),
 )

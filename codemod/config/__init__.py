@@ -1,0 +1,1 @@
+"""Configuration files: YAML, JSON and TOML, edited in place by what their parsers say about positions."""

@@ -1,0 +1,1 @@
+"""Files for people: text with stretches of code in it."""

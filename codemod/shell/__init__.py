@@ -1,0 +1,1 @@
+"""Override words on command lines and in the lists that scripts put together."""
