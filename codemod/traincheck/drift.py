@@ -106,6 +106,17 @@ def buffer_tensors(model: Any) -> list[Any]:
     ]
 
 
+def forget_shared_buffers() -> None:
+    """Drop the process-wide buffers that FSDP gathers weights into, so that the next model does not get emptied ones.
+
+    Source: ``megatron_fsdp/utils.py``, `get_global_memory_buffer`; it makes a new one on demand.
+    """
+    from megatron.core.distributed.fsdp.src.megatron_fsdp import utils
+
+    changed: Any = utils
+    changed._GLOBAL_MEMORY_BUFFER = None
+
+
 def one_rank_gradient_fault(ddp: Any) -> bool:
     """Whether FSDP multiplies gradients at data-parallel size 1 (Megatron-LM issue 6660).
 

@@ -107,6 +107,7 @@ class Trainer:
         for tensor in tensors:
             if tensor is not None:
                 _local(tensor).untyped_storage().resize_(0)
+        drift.forget_shared_buffers()
         release(self.device)
 
     def _model_config(self) -> Any:
