@@ -415,7 +415,7 @@ class _Run:
         for event in events:
             if not flow.normal:
                 break
-            throws = self.raised and isinstance(event, MayRaise | Observe | Opaque | Helper | Root)
+            throws = self.raised and isinstance(event, MayRaise | Opaque | Helper)
             if throws:
                 self.raised[-1] |= flow.normal
             step = self.event(event, flow.normal)
@@ -935,13 +935,14 @@ def _companion(
     )
     rest = {s for s in lacking if _cell(s, name)[0] not in changes}
     anchors = {s.by for s in rest if s.by is not None}
+    tried = False
     for how, places in _places(name, anchors, block, actions, events):
+        tried = True
         if _try(name, block, actions, run, changes, places):
             yield from _report(name, changes, places, how, lacking)
             return
     where = min((s.by for s in lacking if s.by is not None), default=0)
-    set_somewhere = any(not _missing(name, _cell(s, name), _cell(s, VERSION)[1]) for s in on)
-    why = "paths" if set_somewhere or any(_cell(s, name)[0] is not None for s in lacking) else "unresolved"
+    why = "paths" if anchors and tried else "unresolved"
     yield Companion(name, "none", where, why)
 
 
