@@ -175,7 +175,7 @@ def settings(cfg: Any) -> dict[str, object]:
 
 def worlds(conditions: int = 6) -> list[tuple[tuple[bool, ...], bool, bool, bool, bool]]:
     """Enough worlds to tell programs apart: all bases and expressions, and a spread of conditions."""
-    spread = [tuple(bool(n >> i & 1) for i in range(conditions)) for n in (0, 63, 21, 42, 7, 56, 11, 52)]
+    spread = [tuple(bool(n >> i & 1) for i in range(conditions)) for n in (0, 63, 21, 42, 11)]
     return [
         (c, a, b, dist, ddp)
         for c in spread

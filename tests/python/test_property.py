@@ -51,13 +51,13 @@ def dist_decided(text: str) -> bool:
     return "ddp.use_megatron_fsdp" not in text and "cfg.ddp =" not in text and "DDP(" not in text
 
 
-@settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=250, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(recipes.modules())
 def test_generated_recipes_mean_the_same(text: str) -> None:
     check(text)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.lists(recipes.simple(), min_size=1, max_size=4))
 def test_straight_lines_are_migrated_or_refused_for_a_reason(lines: list[list[str]]) -> None:
     body = [line for part in lines for line in part]
