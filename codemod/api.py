@@ -72,7 +72,7 @@ def migrate_paths(paths: Iterable[str], options: Options = Options()) -> Iterato
 _PROJECT: list[object] = []
 
 
-def _project():  # type: ignore[no-untyped-def]
+def _project() -> object:
     """The modules of this run; one cache serves all files of a process."""
     from fsdp_migrate.python.project import Project
 

@@ -49,11 +49,12 @@ def read(text: str, asked: Asked) -> Sequence[Found]:
 def mentions(text: str) -> Iterator[tuple[int, int, bool]]:
     """The old path in a text, and whether putting the new one there could be all there is to do.
 
-    It is not where the line names the new path as well: it would then say the same thing twice.
+    It is not where the line names the new path or the old class as well: it would contradict itself or say one thing
+    twice.
     """
     start = 0
     for line in text.split("\n"):
-        says_both = _NEW_PATH.search(line) is not None
+        says_both = _NEW_PATH.search(line) is not None or _CLASS_AND_FLAG.search(line) is not None
         found = False
         for match in OLD_PATH.finditer(line):
             found = True

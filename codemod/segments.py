@@ -252,7 +252,7 @@ _EMBEDDED = {
 def container(path: str, data: bytes) -> Container | None:
     """The container that a file is, by its name or its first line; None if no one knows its kind."""
     module = _CONTAINERS.get(kind_of(path, data))
-    return import_module(module) if module else None  # type: ignore[return-value]
+    return import_module(module) if module else None
 
 
 def unfold(segments: Iterable[Segment]) -> Iterator[Segment]:

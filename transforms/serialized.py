@@ -39,8 +39,8 @@ RULE = Rule(
     summary="a dumped config has, or is read at, dist.use_megatron_fsdp",
     explanation="""\
 Dumped configs (run_config.yaml, to_dict()) of older releases keep the flag under dist. Code that reads them has to
-look under ddp first and under dist for old dumps. A file is a dump if it is called run_config.yaml, or if one of its sections
-says _target_.""",
+look under ddp first and under dist for old dumps. A file is a dump if it is called run_config.yaml, or if one of its
+sections says _target_.""",
     safety="Code is never edited. A dump records a run: only --unsafe-fixes migrates it, without companions.",
     source="megatron-bridge 0.6.2, utils/instantiate_utils.py",
     check=check,

@@ -121,6 +121,8 @@ class _Reader:
         serialized = self._is_serialized(root, sections)
         for section in (OLD_SECTION, NEW_SECTION):
             for flag in flags[section]:
+                # In TOML the path itself may stand there.
+                self.seen.append((self.text.rfind("\n", 0, flag.start) + 1, flag.end))
                 can = {"delete", "rename", "after"} if section == OLD_SECTION else {"set", "after"}
                 block += scope.store(section, flag, (number, section, FLAG), "key", frozenset(can))
         for section in SECTIONS:

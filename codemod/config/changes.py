@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import Any
 
 from fsdp_migrate.config.tree import Data, Path
 
@@ -71,44 +72,50 @@ class AddItems:
 Change = Remove | Rename | Set | Add | AddItems
 
 
+_GONE = object()
+
+
 def applied(documents: Sequence[Data], changes: Sequence[Change]) -> list[Data]:
-    """The data after the changes. Paths are those before any change; items are removed from the back."""
-    whole: list[Data] = deepcopy(list(documents))
-    later = sorted(
-        (c for c in changes if isinstance(c, Remove)), key=lambda c: [str(type(s)) + f"{s:>9}" for s in c.path]
-    )
-    inserts = [c for c in changes if isinstance(c, AddItems)]
+    """The data after the changes. Paths are those before any change."""
+    whole: Any = deepcopy(list(documents))
     for change in changes:
+        owner, last = _owner(whole, change.path), change.path[-1]
         match change:
-            case Set(path, value):
-                _owner(whole, path)[path[-1]] = value.data
-            case Add(path, pairs):
-                owner, last = _owner(whole, path), path[-1]
+            case Set(_, value):
+                owner[last] = value.data
+            case Add(_, pairs):
                 if isinstance(last, str) and not isinstance(owner.get(last), dict):
                     owner[last] = {}
                 owner[last].update({name: value.data for name, value in pairs})
-    for item in sorted(inserts, key=lambda c: c.path[-1], reverse=True):
-        owner, at = _owner(whole, item.path), item.path[-1]
-        assert isinstance(at, int)
-        owner[at + 1 : at + 1] = list(item.items)
-    # An item that was put in moves those behind it.
-    for change in reversed(later):
-        moved = sum(
-            len(i.items)
-            for i in inserts
-            if i.path[:-1] == change.path[:-1] and i.path[-1] < change.path[-1]  # type: ignore[operator]
-        )
-        at = change.path[-1]
-        del _owner(whole, change.path)[at + moved if isinstance(at, int) else at]
+            case Remove():
+                owner[last] = _GONE
+    for item in (c for c in changes if isinstance(c, AddItems)):
+        owner, last = _owner(whole, item.path), item.path[-1]
+        owner[last] = _Several([owner[last], *item.items])
     for change in changes:
         if isinstance(change, Rename):
             owner = _owner(whole, change.path)
             owner[change.name] = owner.pop(change.path[-1])
-    return whole
+    swept: list[Data] = _swept(whole)
+    return swept
 
 
-def _owner(whole: list[Data], path: Path):  # type: ignore[no-untyped-def]
-    at = whole
+class _Several(list[Data]):
+    """What stands in the place of one item, until the list is put together."""
+
+
+def _swept(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _swept(value) for key, value in data.items() if value is not _GONE}
+    if isinstance(data, list):
+        items: list[Data] = []
+        for item in data:
+            items += item if isinstance(item, _Several) else [item]
+        return [_swept(item) for item in items if item is not _GONE]
+    return data
+
+
+def _owner(whole: Any, path: Path) -> Any:
     for step in path[:-1]:
-        at = at[step]  # type: ignore[call-overload]
-    return at
+        whole = whole[step]
+    return whole

@@ -9,7 +9,7 @@ from fsdp_migrate import overrides
 from fsdp_migrate.cases import MOVE
 from fsdp_migrate.config.analyse import ConfigCase, Site
 from fsdp_migrate.config.changes import Add, AddItems, Change, Remove, Rename, Set, Value, applied
-from fsdp_migrate.config.tree import Node, anchors, data_of
+from fsdp_migrate.config.tree import Entry, Node, anchors, data_of
 from fsdp_migrate.findings import Edit, apply_edits
 from fsdp_migrate.prose import PROSE
 from fsdp_migrate.transforms import plan
@@ -71,7 +71,7 @@ def _nested(found: ConfigCase, parts: frozenset[str]) -> Iterator[Change]:
         section, key = name.split(".")
         sections[section].append((key, Value(COMPANIONS[name])))
     yield from _changed(found, parts)
-    flag = root.entry(NEW_SECTION) is not None and _has(root.entry(NEW_SECTION), FLAG)  # type: ignore[union-attr]
+    flag = _has(root.entry(NEW_SECTION), FLAG)
     if sections[NEW_SECTION]:
         owner = OLD_SECTION if renames else NEW_SECTION
         after = FLAG if flag or renames else ""
@@ -86,8 +86,8 @@ def _is_alone(root: Node) -> bool:
     return owner is not None and len(owner.value.entries) == 1
 
 
-def _has(entry: object, name: str) -> bool:
-    return entry.value.entry(name) is not None  # type: ignore[attr-defined, no-any-return]
+def _has(section: Entry | None, name: str) -> bool:
+    return section is not None and section.value.entry(name) is not None
 
 
 def _removal(root: Node, number: int, heir: tuple[str | int, ...] = ()) -> Remove:
@@ -149,14 +149,14 @@ def _words(found: ConfigCase, parts: frozenset[str]) -> Iterator[Change]:
                     raise RuntimeError(f"a word cannot be changed by {action}")
     added: dict[int, list[str]] = {}
     for companion in found.case.decision.companions:
-        value = COMPANIONS[companion.name]
+        wanted = COMPANIONS[companion.name]
         if companion.how == "insert" and companion.name in parts:
-            added.setdefault(companion.anchor, []).append(overrides.spell(companion.name, value))
+            added.setdefault(companion.anchor, []).append(overrides.spell(companion.name, wanted))
         elif _is_changed(companion, parts):
             site = found.sites[companion.anchor]
             override = overrides.read(str(site.node.value))
             assert override is not None
-            yield Set(site.path, Value(overrides.spell(override.mark + override.name, value)))
+            yield Set(site.path, Value(overrides.spell(override.mark + override.name, wanted)))
     for anchor, words in added.items():
         yield AddItems(found.sites[anchor].path, tuple(words))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import yaml
+
 from fsdp_migrate.config.analyse import analyse
 from fsdp_migrate.config.changes import Change
 from fsdp_migrate.config.tree import Entry, Node
@@ -57,9 +59,6 @@ class _Builder:
     """Nodes from the parser's events, which keep aliases and comments' places, as a composed tree does not."""
 
     def __init__(self, text: str) -> None:
-        import yaml
-
-        self.yaml = yaml
         self.text = text
         self.events = yaml.parse(text, Loader=yaml.SafeLoader)
 
@@ -67,34 +66,28 @@ class _Builder:
         found: list[Node] = []
         try:
             for event in self.events:
-                if isinstance(event, self.yaml.DocumentStartEvent):
+                if isinstance(event, yaml.DocumentStartEvent):
                     found.append(self.node(next(self.events)))
-        except self.yaml.MarkedYAMLError as error:
+        except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             where = f" (line {mark.line + 1})" if mark is not None else ""
             raise UnreadableError(f"is not valid YAML: {error.problem or error.context}{where}") from None
-        except self.yaml.YAMLError as error:
+        except yaml.YAMLError as error:
             raise UnreadableError(f"is not valid YAML: {' '.join(str(error).split())}") from None
         return found
 
-    def node(self, event):  # type: ignore[no-untyped-def]
-        yaml = self.yaml
-        start, end = event.start_mark.index, event.end_mark.index
+    def node(self, event: yaml.Event) -> Node:
+        start, end = _span(event)
         if isinstance(event, yaml.AliasEvent):
             return Node("alias", start, end, event.anchor)
+        assert isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
         anchor = event.anchor or ""
         if isinstance(event, yaml.ScalarEvent):
             quote = event.style if event.style in ("'", '"') else ""
-            value = event.value
+            value: object = event.value
             tag = event.tag or ""
             if event.style is None and not tag:
-                value = (
-                    _WORDS[value]
-                    if value in _WORDS
-                    else int(value.replace("_", ""))
-                    if _INTEGER.fullmatch(value)
-                    else value
-                )
+                value = _plain(event.value)
             return Node("scalar", start, end, value, quote=quote, anchor=anchor, tag=tag)
         tag = event.tag if event.tag and event.tag != "!" else ""
         if isinstance(event, yaml.SequenceStartEvent):
@@ -109,5 +102,16 @@ class _Builder:
                 node.entries.append(Entry(key, self.node(next(self.events))))
             last = node.entries[-1].end if node.entries else end
         # A block ends with its last value; the parser's own mark lies behind the comments that follow.
-        node.end = inner.end_mark.index if node.flow else last
+        node.end = _span(inner)[1] if node.flow else last
         return node
+
+
+def _span(event: yaml.Event) -> tuple[int, int]:
+    assert event.start_mark is not None and event.end_mark is not None
+    return event.start_mark.index, event.end_mark.index
+
+
+def _plain(text: str) -> object:
+    if text in _WORDS:
+        return _WORDS[text]
+    return int(text.replace("_", "")) if _INTEGER.fullmatch(text) else text

@@ -381,10 +381,7 @@ def _from_elsewhere(reader: _Reader, scope: Scope, group: Sequence[Scope]) -> It
 
 def _loose(script: Script, scopes: Sequence[Scope], seen: set[tuple[int, int]], lines: Lines) -> ShellCase | None:
     """The old path in comments, in words that are no overrides, and where the grammar does not understand."""
-    comments, elsewhere = [], []
-    for node in walk(script.tree.root_node):
-        if node.type == "comment":
-            comments.append(script.span(node))
+    comments = [script.span(node) for node in walk(script.tree.root_node) if node.type == "comment"]
     elsewhere = [script.span(body) for body in bodies(script)]
     remarks: list[Spot] = []
     paths: list[tuple[int, int]] = []
@@ -398,10 +395,12 @@ def _loose(script: Script, scopes: Sequence[Scope], seen: set[tuple[int, int]], 
             remarks.append(Spot(0, PROSE, OLD_SECTION, lines.place(start, end), match[0]))
         else:
             remarks.append(Spot(0, "bare", OLD_SECTION, lines.place(start, end), match[0]))
+    sections: list[tuple[int, int]] = []
     for scope in scopes:
         for found in scope.lists:
             for word in found.words:
-                if _SECTION_VALUE.fullmatch(word.text.strip("'\"")):
+                if _SECTION_VALUE.fullmatch(word.text.strip("'\"")) and not _within(word.start, sections):
+                    sections.append((word.start, word.end))
                     remarks.append(
                         Spot(
                             0,
