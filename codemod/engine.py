@@ -66,7 +66,8 @@ def _findings(kind: Container, document: Document, path: str, choice: Choice, pr
     lines = Lines(document.text)
     for segment in unfold(kind.split(document, path)):
         for found in _read(segment, asked):
-            drafts = [(rule.code, draft) for rule in rules() for draft in rule.check(found.case)]
+            case = replace(found.case, companions="none") if segment.quotes else found.case
+            drafts = [(rule.code, draft) for rule in rules() for draft in rule.check(case)]
             findings += _with_fixes(_Sited(found, segment, Lines(segment.text), lines), drafts, choice)
     return sorted(findings, key=lambda f: (f.place, f.code))
 

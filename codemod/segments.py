@@ -55,6 +55,11 @@ class Segment(Protocol):
         """Whether it is the file itself, so that a fault in it is the file's fault."""
         ...
 
+    @property
+    def quotes(self) -> bool:
+        """Whether it quotes code that stands elsewhere, so that nothing is to be added to it."""
+        ...
+
     def label_at(self, position: int) -> str:
         """What a reader calls this part of the file, such as ``cell 3``; empty if line numbers are enough."""
         ...
@@ -75,6 +80,7 @@ class Whole:
     language: str
     text: str
     whole: bool = True
+    quotes: bool = False
 
     def label_at(self, position: int) -> str:
         return ""
@@ -115,6 +121,7 @@ class Excerpt:
     language: str
     lines: tuple[Line, ...]
     whole: bool = False
+    quotes: bool = False
 
     def label_at(self, position: int) -> str:
         return ""
@@ -201,6 +208,10 @@ class Nested:
     @property
     def text(self) -> str:
         return self.inner.text
+
+    @property
+    def quotes(self) -> bool:
+        return self.inner.quotes
 
     def label_at(self, position: int) -> str:
         return self.outer.label_at(self.inner.offset(position))

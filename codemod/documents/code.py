@@ -30,6 +30,7 @@ _BY_SUFFIX = {
     ".json": "json",
     ".toml": "toml",
 }
+_QUOTATION = re.compile(r"\d+:\d+:\S+")
 _PYTHON_PROMPT = re.compile(r"[ \t]*(?:>>>|\.\.\.|In \[\d+\]:|\s*\.\.\.:)(?: |(?=\r?\n|$))")
 _PYTHON_START = re.compile(r"[ \t]*(?:>>>|In \[\d+\]:)(?: |\r?\n|$)")
 _SHELL_PROMPT = re.compile(r"[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[^\s$#]+(?:[ \t][^\s$#]+)?)?[$%][ \t]+")
@@ -101,23 +102,23 @@ def _shared(a: str, b: str) -> int:
     return next((i for i in range(shorter) if a[i] != b[i]), shorter)
 
 
-def segments_of(language: str, lines: Sequence[Line]) -> list[Segment]:
-    """The segments that a block of this language amounts to."""
+def segments_of(language: str, lines: Sequence[Line], info: str = "") -> list[Segment]:
+    """The segments that a block of this language amounts to. `info` may say that it quotes a source file."""
+    quotes = _QUOTATION.fullmatch(info.strip()) is not None
     if not lines or not any(FLAG in line.text for line in lines):
         return []
     match language:
         case "python":
             code, magics = python_lines(lines)
-            return [Excerpt("python", tuple(completed(code))), *magics]
+            return [Excerpt("python", tuple(completed(code)), quotes=quotes), *magics]
         case "shell":
-            return [Excerpt("shell", tuple(_shell_lines(lines)))]
+            return [Excerpt("shell", tuple(_shell_lines(lines)), quotes=quotes)]
         case "yaml":
             # Three dots would end the document.
-            return [
-                Excerpt("yaml", tuple(_commented(line) if _ELISION.fullmatch(line.text) else line for line in lines))
-            ]
+            whole = tuple(_commented(line) if _ELISION.fullmatch(line.text) else line for line in lines)
+            return [Excerpt("yaml", whole, quotes=quotes)]
         case _:
-            return [Excerpt(language, tuple(lines))]
+            return [Excerpt(language, tuple(lines), quotes=quotes)]
 
 
 # ── Python ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -30,7 +30,7 @@ def pieces(text: str) -> list[Segment]:
         language = language_of(info, text[start:end])
         if language == "text":
             continue
-        inner = segments_of(language, lines_in(text, _behind_options(text, start, end, info), end, quote))
+        inner = segments_of(language, lines_in(text, _behind_options(text, start, end, info), end, quote), info)
         if inner:
             covered.append((start, end))
             found += inner

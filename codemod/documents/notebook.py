@@ -129,6 +129,7 @@ class Cell:
     is_ascii: bool
     language: str = "python"
     whole: bool = False
+    quotes: bool = False
 
     @cached_property
     def _characters(self) -> tuple[str, list[int], list[int]]:
@@ -200,6 +201,7 @@ class Program:
     cells: tuple[Segment, ...]
     language: str = "python"
     whole: bool = False
+    quotes: bool = False
 
     @cached_property
     def _joined(self) -> tuple[str, list[int]]:
