@@ -21,8 +21,8 @@ SERIALIZED = frozenset({"serialized-key"})
 class Spot:
     """A place in a file that a rule may speak about.
 
-    `form` is the shape of what stands there, `text` the way it is written, `detail` what more there is to say. `double`:
-    it belongs to a mock or a namespace in a test.
+    `form` is the shape of what stands there, `text` the way it is written, `detail` what more there is to say.
+    `double`: it belongs to a mock or a namespace in a test.
     """
 
     id: int

@@ -26,6 +26,6 @@ def codes() -> tuple[str, ...]:
 
 
 def enabled(select: tuple[str, ...], ignore: tuple[str, ...]) -> frozenset[str]:
-    """Codes that a run looks at: those with a selected prefix (default: every rule that is on by itself) but no ignored one."""
+    """Codes that a run looks at: a selected prefix (default: every rule that is on by itself) and no ignored one."""
     chosen = {r.code for r in rules() if (r.code.startswith(select) if select else r.default)}
     return frozenset(c for c in chosen if not (ignore and c.startswith(ignore)))

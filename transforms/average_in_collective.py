@@ -39,10 +39,23 @@ since 0.4.0 they do so only unless ddp.disable_symmetric_registration is set."""
     check=check,
     valid=(
         Example(
-            'def recipe():\n    cfg = base()\n    cfg.ddp.use_megatron_fsdp = True\n    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"\n    cfg.ddp.average_in_collective = False\n    cfg.checkpoint.ckpt_format = "fsdp_dtensor"\n    return cfg\n',
+            """\
+def recipe():
+    cfg = base()
+    cfg.ddp.use_megatron_fsdp = True
+    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"
+    cfg.ddp.average_in_collective = False
+    cfg.checkpoint.ckpt_format = "fsdp_dtensor"
+    return cfg
+""",
         ),
         Example(
-            "def recipe():\n    cfg = base()\n    cfg.ddp.use_megatron_fsdp = False\n    return cfg\n",
+            """\
+def recipe():
+    cfg = base()
+    cfg.ddp.use_megatron_fsdp = False
+    return cfg
+""",
         ),
         Example(
             "class C:\n    def on(self):\n        self.ddp.use_megatron_fsdp = True\n",
@@ -50,8 +63,23 @@ since 0.4.0 they do so only unless ddp.disable_symmetric_registration is set."""
     ),
     invalid=(
         Example(
-            'def recipe():\n    cfg = base()\n    cfg.ddp.use_megatron_fsdp = True\n    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"\n    cfg.checkpoint.ckpt_format = "fsdp_dtensor"\n    return cfg\n',
-            'def recipe():\n    cfg = base()\n    cfg.ddp.use_megatron_fsdp = True\n    cfg.ddp.average_in_collective = False\n    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"\n    cfg.checkpoint.ckpt_format = "fsdp_dtensor"\n    return cfg\n',
+            """\
+def recipe():
+    cfg = base()
+    cfg.ddp.use_megatron_fsdp = True
+    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"
+    cfg.checkpoint.ckpt_format = "fsdp_dtensor"
+    return cfg
+""",
+            """\
+def recipe():
+    cfg = base()
+    cfg.ddp.use_megatron_fsdp = True
+    cfg.ddp.average_in_collective = False
+    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"
+    cfg.checkpoint.ckpt_format = "fsdp_dtensor"
+    return cfg
+""",
         ),
     ),
 )

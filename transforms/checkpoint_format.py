@@ -29,9 +29,10 @@ def check(case: Case) -> Iterator[Draft]:
     if spot is not None:
         yield Draft(
             Severity.WARNING,
-            'FSDP may be off here, and checkpoint.ckpt_format = "fsdp_dtensor" is inherited from the base',
+            """\
+FSDP may be off here, and checkpoint.ckpt_format = "fsdp_dtensor" is inherited from the base""",
             spot.place,
-            why='validate() refuses that format without FSDP; set checkpoint.ckpt_format = "torch_dist" where it is off',
+            why='validate() refuses that format without FSDP; set checkpoint.ckpt_format = "torch_dist" there',
         )
 
 
@@ -42,15 +43,28 @@ RULE = Rule(
     explanation="""\
 With checkpoint.save or checkpoint.load set, validate() stops unless ckpt_format is "fsdp_dtensor". A legacy format
 is no choice about FSDP and is changed where it stands, if every path from there has FSDP on.""",
-    safety="Safe; unsafe where only checkpoint.pretrained_checkpoint is set, because that directory has a format of its own.",
+    safety="Safe; unsafe where only checkpoint.pretrained_checkpoint is set: that directory has its own format.",
     source="megatron-bridge 0.6.2, training/config.py:1099 and 1391",
     check=check,
     valid=(
         Example(
-            'def recipe():\n    cfg = base()\n    cfg.ddp.use_megatron_fsdp = True\n    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"\n    cfg.ddp.average_in_collective = False\n    cfg.checkpoint.ckpt_format = "fsdp_dtensor"\n    return cfg\n',
+            """\
+def recipe():
+    cfg = base()
+    cfg.ddp.use_megatron_fsdp = True
+    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"
+    cfg.ddp.average_in_collective = False
+    cfg.checkpoint.ckpt_format = "fsdp_dtensor"
+    return cfg
+""",
         ),
         Example(
-            "def recipe():\n    cfg = base()\n    cfg.ddp.use_megatron_fsdp = False\n    return cfg\n",
+            """\
+def recipe():
+    cfg = base()
+    cfg.ddp.use_megatron_fsdp = False
+    return cfg
+""",
         ),
         Example(
             "class C:\n    def on(self):\n        self.ddp.use_megatron_fsdp = True\n",
@@ -58,8 +72,23 @@ is no choice about FSDP and is changed where it stands, if every path from there
     ),
     invalid=(
         Example(
-            'def recipe():\n    cfg = base()\n    cfg.ddp.use_megatron_fsdp = True\n    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"\n    cfg.ddp.average_in_collective = False\n    return cfg\n',
-            'def recipe():\n    cfg = base()\n    cfg.ddp.use_megatron_fsdp = True\n    cfg.checkpoint.ckpt_format = "fsdp_dtensor"\n    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"\n    cfg.ddp.average_in_collective = False\n    return cfg\n',
+            """\
+def recipe():
+    cfg = base()
+    cfg.ddp.use_megatron_fsdp = True
+    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"
+    cfg.ddp.average_in_collective = False
+    return cfg
+""",
+            """\
+def recipe():
+    cfg = base()
+    cfg.ddp.use_megatron_fsdp = True
+    cfg.checkpoint.ckpt_format = "fsdp_dtensor"
+    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"
+    cfg.ddp.average_in_collective = False
+    return cfg
+""",
         ),
     ),
 )

@@ -42,7 +42,8 @@ switch FSDP on somewhere else.""",
             "ddp = DistributedDataParallelConfig(use_megatron_fsdp=True)\n"
         ),
         Example(
-            "from flagscale.train.config import DistributedInitConfig\nx = DistributedInitConfig(use_megatron_fsdp=True)\n"
+            "from flagscale.train.config import DistributedInitConfig\n"
+            "x = DistributedInitConfig(use_megatron_fsdp=True)\n"
         ),
         Example("import megatron.bridge.training.config as c\ncfg = c.DistributedInitConfig(use_torch_fsdp2=True)\n"),
     ),

@@ -20,7 +20,7 @@ def check(case: Case) -> Iterator[Draft]:
         if spot is not None:
             yield Draft(
                 Severity.WARNING,
-                f"{spot.text}: if the base has ddp.use_megatron_fsdp on, old Bridge ignored this value and now it counts",
+                f"{spot.text}: over a base with ddp.use_megatron_fsdp on, old Bridge ignored this; now it counts",
                 spot.place,
                 MOVE,
             )

@@ -5,9 +5,9 @@ rewrite is right if, at every observation point of a root, ``ddp`` after it equa
 state a base recipe may leave behind, and nothing else changes. `decide` tries rewrites in the order of how little they
 touch and keeps the first for which an abstract run of the whole scope holds that invariant.
 
-The abstract run keeps a set of states, one for each way through branches, loops and exceptions. A flag's value is an OR
-of symbols: the empty set is False, ``{"True"}`` is True, an expression is a symbol made of its text and of the moment at
-which its names were last stored, and an unknown base contributes one symbol per section.
+The abstract run keeps a set of states, one for each way through branches, loops and exceptions. A flag's value is an
+OR of symbols: the empty set is False, ``{"True"}`` is True, an expression is a symbol made of its text and of the
+moment at which its names were last stored, and an unknown base contributes one symbol per section.
 """
 
 from __future__ import annotations
@@ -304,8 +304,8 @@ class Decision:
     """What to do with one root of one scope.
 
     `actions` by event; all of them or none. `refused` is the event that stands in the way, if nothing may move.
-    `declared` are dist stores whose move makes a value count that an unknown base may have overruled before. `leak` is the
-    event after which FSDP may be off with a base's fsdp_dtensor.
+    `declared` are dist stores whose move makes a value count that an unknown base may have overruled before. `leak` is
+    the event after which FSDP may be off with a base's fsdp_dtensor.
     """
 
     actions: Mapping[int, Action] = field(default_factory=dict)
@@ -317,6 +317,9 @@ class Decision:
 
 
 # ── The abstract run ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+Cell = tuple[int | None, object]
 
 
 class State(NamedTuple):
@@ -331,7 +334,7 @@ class State(NamedTuple):
     clock: tuple[tuple[str, str], ...]
 
 
-class Violation(Exception):
+class ViolationError(Exception):
     """The invariant does not hold at an observation point; `by` is the event that decided the wrong value."""
 
     def __init__(self, by: int | None) -> None:
@@ -339,14 +342,14 @@ class Violation(Exception):
         self.by = by
 
 
-class TooManyStates(Violation):
+class TooManyStatesError(ViolationError):
     """The scope has more ways through it than the run is ready to follow."""
 
 
 _STATES_AT_MOST: Final = 2048
 _RUNS_AT_MOST: Final = 3000
 _INDEX: Final = {name: i for i, name in enumerate(WATCHED)}
-_NOTHING_SET: Final = tuple((None, UNKNOWN) for _ in WATCHED)
+_NOTHING_SET: Final[tuple[Cell, ...]] = tuple((None, UNKNOWN) for _ in WATCHED)
 
 
 @dataclass(slots=True)
@@ -404,9 +407,9 @@ class _Run:
             return
         known = _without(old, _UNKNOWN_DDP)
         if state.by in self.renamed and state.new == known:
-            self.declared.add(state.by)  # type: ignore[arg-type]  # members of `renamed` are ids
+            self.declared.add(state.by)
             return
-        raise Violation(state.by)
+        raise ViolationError(state.by)
 
     # Events
 
@@ -422,7 +425,7 @@ class _Run:
             if throws:
                 self.raised[-1] |= step.normal
             if len(step.normal) > _STATES_AT_MOST:
-                raise TooManyStates(None)
+                raise TooManyStatesError(None)
             flow = _Flow(step.normal, flow.breaks | step.breaks, flow.continues | step.continues)
         return flow
 
@@ -553,7 +556,7 @@ class _Run:
             yield fresh._replace(sure=True, cells=_NOTHING_SET)
             return
         for base in bases:
-            cells = list(_NOTHING_SET)
+            cells: list[Cell] = list(_NOTHING_SET)
             for name, value in base.settings:
                 cells[_INDEX[name]] = (None, value)
             yield state._replace(
@@ -679,7 +682,7 @@ def _simulate(
     """Run the scope with these actions.
 
     Raises:
-        Violation: the invariant does not hold somewhere.
+        ViolationError: the invariant does not hold somewhere.
     """
     dependencies = _dependencies(block)
     run = _Run(
@@ -813,7 +816,7 @@ def _writable(value: Expression, store: Store) -> bool:
 def _holds(block: Block, actions: Candidate, *, forget_bases: bool = False) -> _Run | None:
     try:
         return _simulate(block, actions, forget_bases=forget_bases)
-    except Violation:
+    except ViolationError:
         return None
 
 
@@ -828,7 +831,7 @@ def _combine(parts: Iterable[Candidate]) -> Candidate | None:
 
 
 def _move(block: Block) -> tuple[Candidate | None, frozenset[int], int | None]:
-    """Actions that move every dist store, the declared ones among them, and what stands in the way if there are none."""
+    """Actions that move every dist store, the declared ones among them, and what stands in the way of any."""
     stores = [e for e in walk(block) if isinstance(e, Store)]
     dist = [s for s in stores if s.section == "dist"]
     # Only over a base that moves in this run: elsewhere a ddp store may be what an earlier run made of a dist store.
@@ -856,10 +859,11 @@ def _move(block: Block) -> tuple[Candidate | None, frozenset[int], int | None]:
     choices += [[{s.id: Delete()}, {}] for s in copies]
     if bases_on_dist:
         # A base's dist flag overruled a ddp store that switches FSDP off: that line never had an effect.
-        choices += [[{}, {s.id: Delete()}] for s in stores if s.section == "ddp" and "delete" in s.can and s not in copies]
+        new = [s for s in stores if s.section == "ddp" and "delete" in s.can and s not in copies]
+        choices += [[{}, {s.id: Delete()}] for s in new]
         # It also overruled the default of a ddp section made anew.
-        made = [e for e in walk(block) if isinstance(e, Section) and e.name == "ddp" and e.takes_keywords and not e.keeps]
-        choices += [[{}, {e.id: Put(TRUE)}] for e in made]
+        sections = [e for e in walk(block) if isinstance(e, Section) and e.name == "ddp"]
+        choices += [[{}, {e.id: Put(TRUE)}] for e in sections if e.takes_keywords and not e.keeps]
     tried = 0
     for parts in product(*choices):
         tried += 1
@@ -884,7 +888,7 @@ def _obstacle(block: Block, dist: list[Store]) -> int | None:
     """The event that would decide the flag wrongly if every dist store were simply renamed."""
     try:
         _simulate(block, {s.id: Rename() for s in dist})
-    except Violation as violation:
+    except ViolationError as violation:
         return violation.by
     return None
 
@@ -980,7 +984,7 @@ def _try(name: str, block: Block, actions: Candidate, run: _Run, changes: frozen
     """Whether these insertions give every path with the flag on its companion and leave every other path alone."""
     try:
         trial = _simulate(block, actions, inserted=dict.fromkeys(anchors, (name,)), changed=changes)
-    except Violation:
+    except ViolationError:
         return False
     if any(_is_on(s) and _missing(name, _cell(s, name), _cell(s, VERSION)[1]) for s in trial.exits):
         return False
@@ -1056,13 +1060,13 @@ def decide(block: Block, *, companions: bool = True) -> Decision:
     if actions is None:
         return Decision(refused=obstacle if obstacle is not None else -1)
     run = _simulate(block, actions)
-    decision = Decision({n: a for n, a in actions.items()}, None, declared, (), None, frozenset(run.exits))
+    decision = Decision(dict(actions), None, declared, (), None, frozenset(run.exits))
     if not companions:
         return decision
     found = tuple(dict.fromkeys((*_companions(block, actions, run), *_conditional(block, run))))
     inherited = (None, COMPANIONS[CKPT_FORMAT])
-    leaks = [s.by for s in run.exits if s.sure and s.by is not None and s.new != _ON and _cell(s, CKPT_FORMAT) == inherited]
-    leak = min(leaks, default=None)
+    maybe_off = (s for s in run.exits if s.sure and s.by is not None and s.new != _ON)
+    leak = min((s.by or 0 for s in maybe_off if _cell(s, CKPT_FORMAT) == inherited), default=None)
     final = _with_companions(block, actions, found)
     return replace(decision, companions=found, leak=leak, exits=frozenset(final.exits))
 

@@ -21,8 +21,8 @@ RULE = Rule(
     name="moved-read",
     summary="use_megatron_fsdp is read from dist instead of ddp",
     explanation="""\
-A read means the effective flag. Without the field it raises AttributeError, and getattr(..., False) is False in silence.
-`x or x` that comes out of the rename is written once, and an assert that repeats its neighbour goes.""",
+A read means the effective flag. Without the field it raises AttributeError, and getattr(..., False) is False in
+silence. `x or x` that comes out of the rename is written once, and an assert that repeats its neighbour goes.""",
     safety="Safe: validate() sets both flags alike before anybody reads them.",
     source="megatron-bridge 0.6.2, training/config.py:1070, training/setup.py:535, training/train.py:621",
     check=check,

@@ -1,6 +1,7 @@
 """FSDP010: FSDP without a sharding strategy shards nothing.
 
-Source: megatron-core 0.19.2, core/distributed/distributed_data_parallel_config.py; never validated by megatron-bridge up to 0.6.2.
+Source: megatron-core 0.19.2, core/distributed/distributed_data_parallel_config.py; megatron-bridge up to 0.6.2 never
+validates it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ def check(case: Case) -> Iterator[Draft]:
         if kept.name == STRATEGY and kept.how == "keep" and kept.anchor in case.spots and not case.refusal:
             yield Draft(
                 Severity.WARNING,
-                'data_parallel_sharding_strategy is "no_shard": Megatron FSDP is on and shards nothing',
+                """\
+data_parallel_sharding_strategy is "no_shard": Megatron FSDP is on and shards nothing""",
                 case.spots[kept.anchor].place,
                 why='choose "optim", "optim_grads" or "optim_grads_params", or switch FSDP off',
             )
@@ -33,14 +35,27 @@ RULE = Rule(
 The class default of ddp.data_parallel_sharding_strategy is "no_shard": every rank keeps all weights, gradients and
 optimizer state, and nothing says so. A strategy that the recipe sets is kept; "no_shard" gets a warning.""",
     safety="Safe: nothing in the scope, its helpers or its base had chosen a strategy for FSDP.",
-    source="megatron-core 0.19.2, core/distributed/distributed_data_parallel_config.py; never validated by megatron-bridge up to 0.6.2",
+    source="megatron-core 0.19.2, core/distributed/distributed_data_parallel_config.py",
     check=check,
     valid=(
         Example(
-            'def recipe():\n    cfg = base()\n    cfg.ddp.use_megatron_fsdp = True\n    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"\n    cfg.ddp.average_in_collective = False\n    cfg.checkpoint.ckpt_format = "fsdp_dtensor"\n    return cfg\n',
+            """\
+def recipe():
+    cfg = base()
+    cfg.ddp.use_megatron_fsdp = True
+    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"
+    cfg.ddp.average_in_collective = False
+    cfg.checkpoint.ckpt_format = "fsdp_dtensor"
+    return cfg
+""",
         ),
         Example(
-            "def recipe():\n    cfg = base()\n    cfg.ddp.use_megatron_fsdp = False\n    return cfg\n",
+            """\
+def recipe():
+    cfg = base()
+    cfg.ddp.use_megatron_fsdp = False
+    return cfg
+""",
         ),
         Example(
             "class C:\n    def on(self):\n        self.ddp.use_megatron_fsdp = True\n",
@@ -48,8 +63,23 @@ optimizer state, and nothing says so. A strategy that the recipe sets is kept; "
     ),
     invalid=(
         Example(
-            'def recipe():\n    cfg = base()\n    cfg.ddp.use_megatron_fsdp = True\n    cfg.ddp.average_in_collective = False\n    cfg.checkpoint.ckpt_format = "fsdp_dtensor"\n    return cfg\n',
-            'def recipe():\n    cfg = base()\n    cfg.ddp.use_megatron_fsdp = True\n    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"\n    cfg.ddp.average_in_collective = False\n    cfg.checkpoint.ckpt_format = "fsdp_dtensor"\n    return cfg\n',
+            """\
+def recipe():
+    cfg = base()
+    cfg.ddp.use_megatron_fsdp = True
+    cfg.ddp.average_in_collective = False
+    cfg.checkpoint.ckpt_format = "fsdp_dtensor"
+    return cfg
+""",
+            """\
+def recipe():
+    cfg = base()
+    cfg.ddp.use_megatron_fsdp = True
+    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"
+    cfg.ddp.average_in_collective = False
+    cfg.checkpoint.ckpt_format = "fsdp_dtensor"
+    return cfg
+""",
         ),
     ),
 )

@@ -25,8 +25,8 @@ RULE = Rule(
     name="test-double",
     summary="a test double of dist has use_megatron_fsdp",
     explanation="""\
-The flag must reach the double of ddp, after it is made, even if it is False: an unset attribute of a MagicMock is truthy,
-and an unset one of a SimpleNamespace raises AttributeError.""",
+The flag must reach the double of ddp, after it is made, even if it is False: an unset attribute of a MagicMock is
+truthy, and an unset one of a SimpleNamespace raises AttributeError.""",
     safety="Safe where the double of ddp is made in sight.",
     source="unittest.mock of the Python standard library",
     check=check,

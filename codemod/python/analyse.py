@@ -178,7 +178,8 @@ def _refusal(number: int, sites: dict[int, Site], source: Source, root: Path) ->
     if site is not None and site.section == NEW_SECTION and hasattr(site.node, "lineno"):
         return (
             f"line {site.node.lineno} stores the flag in {NEW_SECTION} as well and would overrule the moved value, while "
-            f"old Bridge OR-ed the two; decide which one is meant and write it once, as {spell(root)}.{NEW_SECTION}.{FLAG}"
+            "old Bridge OR-ed the two; decide which one is meant and write it once, as "
+            f"{spell(root)}.{NEW_SECTION}.{FLAG}"
         )
     return (
         "no rewrite keeps the flag's value on every path through this scope; write "
@@ -197,8 +198,8 @@ def _foreign(module: Module, target: str) -> str:
     own = "megatron/training/" in path and "megatron/bridge/" not in path
     if own or any(_within(n, LM_PACKAGE) for n in names):
         return (
-            "this is Megatron-LM's own container: released Megatron-LM reads cfg.dist.use_megatron_fsdp, so the move would "
-            "switch FSDP off; use --target main if the code is for the release without the field"
+            "this is Megatron-LM's own container: released Megatron-LM reads cfg.dist.use_megatron_fsdp, so the move "
+            "would switch FSDP off; use --target main if the code is for the release without the field"
         )
     return ""
 
@@ -344,8 +345,8 @@ def _scopes(tree: ast.Module, hits: set[int]) -> list[Scope]:
                 inner |= mine
         if lines - inner:
             found.append(scope)
-        for statement, mine in nested:
-            visit(statement, mine)
+        for inner_scope, mine in nested:
+            visit(inner_scope, mine)
 
     if tree.body:
         visit(tree, hits)

@@ -20,7 +20,7 @@ class RemoveTarget(NamedTuple):
     """One target of a chained assignment goes."""
 
     statement: ast.stmt
-    index: int
+    at: int
 
 
 class SetStored(NamedTuple):
@@ -63,7 +63,7 @@ class SetArgument(NamedTuple):
     """A positional argument of a call becomes `source`."""
 
     call: ast.Call
-    index: int
+    at: int
     source: str
 
 
@@ -95,14 +95,14 @@ class DropElement(NamedTuple):
     """An element of a list, tuple or set display goes."""
 
     owner: ast.expr
-    index: int
+    at: int
 
 
 class AddElements(NamedTuple):
     """Elements follow element `index` of a display."""
 
     owner: ast.expr
-    index: int
+    at: int
     sources: tuple[str, ...]
 
 
@@ -110,7 +110,7 @@ class DropKey(NamedTuple):
     """An entry of a dict display goes; `index` counts the entries."""
 
     owner: ast.Dict
-    index: int
+    at: int
 
 
 class AddKey(NamedTuple):
@@ -125,7 +125,7 @@ class SetEntry(NamedTuple):
     """The value of entry `index` of a dict display becomes `source`."""
 
     owner: ast.Dict
-    index: int
+    at: int
     source: str
 
 

@@ -143,9 +143,9 @@ def _rename(found: PythonCase, site: Site, value: plan.Expression | None) -> Ite
         case "key":
             outer = _outer(site, statement)
             assert outer is not None
-            key = outer[0].keys[outer[1]]
-            assert key is not None
-            yield c.SetText(key, _replaced(found.source, key)), statement
+            outer_key = outer[0].keys[outer[1]]
+            assert outer_key is not None
+            yield c.SetText(outer_key, _replaced(found.source, outer_key)), statement
         case _:
             raise RuntimeError(f"cannot rename a {site.form}")
 

@@ -17,8 +17,8 @@ UNSEEN: Made = (None, (), False)
 def returned_section(module: Module, function: Function, project: Project, call: ast.Call, section: str) -> Made:
     """Flag, watched settings and openness of the section that a helper returns for this call.
 
-    Only straight-line helpers are understood: dict literals, ``update`` with the caller's keywords, one return. The last
-    value says whether a keyword added to the call reaches the constructor.
+    Only straight-line helpers are understood: dict literals, ``update`` with the caller's keywords, one return. The
+    last value says whether a keyword added to the call reaches the constructor.
     """
     del module, project
     extra = function.args.kwarg.arg if function.args.kwarg else None

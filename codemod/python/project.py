@@ -1,7 +1,6 @@
 """Modules of the project around a file: what a name in a file refers to, across imports.
 
-Files are read as they are on disk when first asked for, and never again in the same run, so that a base recipe is seen
-as it was before the run.
+A run looks at every file before it writes one, so a base recipe is seen as it was before the run.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class Project:
     def __init__(self) -> None:
         # Bases are taken as they will be once they have moved: for looking at a result, not at a source.
         self.moved = False
-        self._modules: dict[str, Module | None] = {}
+        self._modules: dict[str, tuple[Module | None, tuple[int, int] | None]] = {}
         self.numbers = itertools.count(1)
         self._found: dict[tuple[str, str], str | None] = {}
         # What has been worked out about functions, by function and question.
@@ -93,14 +92,19 @@ class Project:
             self.moved = False
 
     def add(self, module: Module) -> None:
-        self._modules.setdefault(str(Path(module.path).absolute()), module)
+        """Take a module's text from memory, not from disk. A result that is only looked at does not count."""
+        if not self.moved:
+            self._modules[str(Path(module.path).absolute())] = (module, None)
 
     def load(self, path: Path) -> Module | None:
         """The module at `path`, or None if it cannot be read or parsed: then nothing is known about it."""
         key = str(path.absolute())
-        if key not in self._modules:
-            self._modules[key] = self._read(key)
-        return self._modules[key]
+        known = self._modules.get(key)
+        if known is not None and (known[1] is None or known[1] == _stamp(path)):
+            return known[0]
+        module = self._read(key)
+        self._modules[key] = (module, _stamp(path))
+        return module
 
     def _read(self, path: str) -> Module | None:
         try:
@@ -189,6 +193,15 @@ class Project:
         if target is not None:
             return self.origin(target, attribute, depth + 1) or origin
         return origin
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """What changes when a file is written; a process that lives on must not answer from an old text."""
+    try:
+        found = path.stat()
+    except OSError:
+        return (0, 0)
+    return (found.st_mtime_ns, found.st_size)
 
 
 def _is_upstream(dotted: str) -> bool:

@@ -40,49 +40,11 @@ _DOUBLES: Final = frozenset({"MagicMock", "Mock", "NonCallableMagicMock", "NonCa
 _NAMESPACES: Final = frozenset({"SimpleNamespace"})
 # Calls that look at a config and leave it as it is.
 _LOOKING: Final = frozenset(
-    [
-        "print",
-        "isinstance",
-        "issubclass",
-        "len",
-        "repr",
-        "str",
-        "type",
-        "id",
-        "hasattr",
-        "getattr",
-        "vars",
-        "format",
-        "sorted",
-        "bool",
-        "int",
-        "float",
-        "list",
-        "tuple",
-        "dict",
-        "set",
-        "any",
-        "all",
-        "min",
-        "max",
-        "sum",
-        "enumerate",
-        "zip",
-        "deepcopy",
-        "copy",
-        "asdict",
-        "debug",
-        "info",
-        "warning",
-        "error",
-        "exception",
-        "log",
-        "critical",
-        "print_rank_0",
-        "print_rank_last",
-        "warn_rank_0",
-        "log_rank_0",
-    ]
+    """
+    print isinstance issubclass len repr str type id hasattr getattr vars format sorted bool int float list
+    tuple dict set any all min max sum enumerate zip deepcopy copy asdict debug info warning error exception log
+    critical print_rank_0 print_rank_last warn_rank_0 log_rank_0
+    """.split()  # noqa: SIM905
 )
 # A call that could make a whole container has one of these in its text.
 _CONTAINER: Final = re.compile(rf"ConfigContainer|\b{OLD_SECTION}\s*=")
@@ -94,7 +56,7 @@ _BARE: Final = frozenset({"dist", "dist_cfg", "dist_config", "distributed_init",
 class Site:
     """Where an event stands in the syntax.
 
-    `form` names the shape: store, setattr, replace, keyword, dict, word, read, probe, section, setting or setting-keyword.
+    `form` names the shape: store, setattr, replace, keyword, key, word, read, probe, section, setting and the like.
     `owner` is the call, dict or list that a keyword, key or word belongs to.
     """
 
@@ -237,9 +199,9 @@ class Reader:
                 root = root or (f"<{call.lineno}:{call.col_offset}>",)
                 self.containers[id(call)] = root
                 for section in SECTIONS:
-                    value = keywords.get(section)
-                    if isinstance(value, ast.Name):
-                        attached.setdefault(value.id, []).append((root, section))
+                    given = keywords.get(section)
+                    if isinstance(given, ast.Name):
+                        attached.setdefault(given.id, []).append((root, section))
         for name, places in attached.items():
             values = made.get(name, [])
             if len(values) != 1 or not isinstance(values[0], ast.Call) or name in self.reading.parameters:
@@ -708,9 +670,7 @@ class Reader:
 
     # ── Sections and containers ─────────────────────────────────────────────────────────────────────────────────────
 
-    def section_value(
-        self, root: Path, section: str, value: ast.expr, *, statement: bool, named: bool
-    ) -> list[Item]:
+    def section_value(self, root: Path, section: str, value: ast.expr, *, statement: bool, named: bool) -> list[Item]:
         """Events of a section that is bound to the value of an expression.
 
         `statement`: by an assignment of its own; `named`: from then on it can be reached through the root.
@@ -729,7 +689,7 @@ class Reader:
             return [*items, (root, event)]
         items = self.events(value)
         flag = None
-        settings: tuple[tuple[str, object], ...] = ()
+        settings = ()
         if isinstance(value, ast.Name) and value.id in self.shared:
             call = self.shared[value.id]
             flag = self.keyword_flag(call)
@@ -745,7 +705,15 @@ class Reader:
         return None if any(k.arg is None for k in call.keywords) else plan.FALSE
 
     def made_here(
-        self, root: Path, section: str, call: ast.Call, number: int, *, statement: bool, named: bool, double: bool = False
+        self,
+        root: Path,
+        section: str,
+        call: ast.Call,
+        number: int,
+        *,
+        statement: bool,
+        named: bool,
+        double: bool = False,
     ) -> list[Item]:
         items = [e for a in call.args for e in self.events(a)]
         open_ended = any(k.arg is None for k in call.keywords)
@@ -860,7 +828,7 @@ class Reader:
 
     def guard(self, *bodies: list[ast.stmt]) -> list[Item]:
         self.guarded = True
-        items = [Fork("branch", self.arms(*bodies))]
+        items: list[Item] = [Fork("branch", self.arms(*bodies))]
         self.guarded = False
         for root in {s.root for s in self.reading.guarded}:
             items.append((root, plan.Opaque(self.new())))
@@ -963,10 +931,10 @@ class Reader:
                 self._walk(value, items)
             case ast.List() | ast.Tuple() | ast.Set():
                 words = self._words(node, items)
-                for child in node.elts:
-                    if not (words and isinstance(child, ast.Constant | ast.JoinedStr)):
-                        self._walk(child, items)
-                    self._escape(child, items)
+                for element in node.elts:
+                    if not (words and isinstance(element, ast.Constant | ast.JoinedStr)):
+                        self._walk(element, items)
+                    self._escape(element, items)
             case ast.Dict():
                 self._dict(node, items)
             case ast.Constant() | ast.JoinedStr():
@@ -1188,9 +1156,9 @@ class Reader:
             self.block_root(root, node, "this is a dumped config; loading it drops the old key, so leave it as it is")
             return
         for section in SECTIONS:
-            value = entries.get(section)
-            if isinstance(value, ast.Dict):
-                self._dict_section(root, section, node, value, items)
+            inner = entries.get(section)
+            if isinstance(inner, ast.Dict):
+                self._dict_section(root, section, node, inner, items)
 
     def _dict_section(self, root: Path, section: str, whole: ast.Dict, node: ast.Dict, items: list[Item]) -> None:
         if section == NEW_SECTION:
@@ -1211,9 +1179,9 @@ class Reader:
                     can = {"rename"}
                 stored = self.flag_value(value, root)
                 items.append((root, plan.Store(site.id, section, stored, frozenset(can))))
-            elif isinstance(key, ast.Constant) and f"{section}.{key.value}" in WATCHED:
+            elif isinstance(key, ast.Constant) and f"{section}.{key.value!s}" in WATCHED:
                 site = self.site("setting-key", root, "", key, owner=node, value=value)
-                name = f"{section}.{key.value}"
+                name = f"{section}.{key.value!s}"
                 items.append((root, plan.Setting(site.id, name, literal(value), can_set=_is_constant(value))))
 
     def _dotted_dict(self, node: ast.Dict, items: list[Item]) -> None:

@@ -18,7 +18,7 @@ from fsdp_migrate.upstream import FLAG, NEW_SECTION, OLD_SECTION
 T = TypeVar("T", cst.BaseElement, cst.BaseDictElement)
 
 
-class Mismatch(RuntimeError):
+class MismatchError(RuntimeError):
     """libcst and ast do not see the same nodes, so that an edit might land in the wrong place."""
 
 
@@ -32,7 +32,7 @@ def rewrite(
         unit: what one more level of indentation looks like in this file.
 
     Raises:
-        Mismatch: a change could not be placed.
+        MismatchError: a change could not be placed.
         libcst.ParserSyntaxError: libcst does not understand the piece.
     """
     newline = "\r\n" if text.split("\n", 1)[0].endswith("\r") else "\n"
@@ -41,14 +41,14 @@ def rewrite(
     body = head + text + ("" if complete else newline)
     module = cst.parse_module(body)
     if module.code != body:
-        raise Mismatch("libcst does not give the source back unchanged")
+        raise MismatchError("libcst does not give the source back unchanged")
     numbers, counts = number(statements)
     editor = _Editor(changes, numbers, unit, newline)
     result = module.visit(editor)
     if editor.counts != counts:
-        raise Mismatch(f"libcst counts {editor.counts}, ast counts {counts}")
+        raise MismatchError(f"libcst counts {editor.counts}, ast counts {counts}")
     if editor.left:
-        raise Mismatch(f"no place for {editor.left}")
+        raise MismatchError(f"no place for {editor.left}")
     code = result.code[len(head) :]
     return code if complete or not code.endswith(newline) else code[: -len(newline)]
 
@@ -64,7 +64,7 @@ class _Editor(cst.CSTTransformer):
             node = c.anchor(change)
             kind = kind_of(node)
             if kind is None or id(node) not in numbers:
-                raise Mismatch(f"no place for {change}")
+                raise MismatchError(f"no place for {change}")
             self.todo.setdefault((kind, numbers[id(node)]), []).append(change)
             if isinstance(change, c.RemoveStatement) and change.heir is not None:
                 self.heirs[numbers[id(node)]] = numbers[id(change.heir)]
@@ -166,7 +166,7 @@ class _Editor(cst.CSTTransformer):
                         ),
                     )
                 case _:
-                    raise Mismatch(f"{change} is not about a call")
+                    raise MismatchError(f"{change} is not about a call")
         return updated_node
 
     def visit_ConcatenatedString(self, node: cst.ConcatenatedString) -> None:
@@ -202,12 +202,12 @@ class _Editor(cst.CSTTransformer):
 
     def _leave_display(self, updated: cst.List | cst.Tuple | cst.Set) -> cst.List | cst.Tuple | cst.Set:
         _, todo = self.take("display")
-        drops = sorted((t.index for t in todo if isinstance(t, c.DropElement)), reverse=True)
+        drops = sorted((t.at for t in todo if isinstance(t, c.DropElement)), reverse=True)
         adds = [t for t in todo if isinstance(t, c.AddElements)]
         elements = list(updated.elements)
-        for add in sorted(adds, key=lambda a: a.index, reverse=True):
+        for add in sorted(adds, key=lambda a: a.at, reverse=True):
             for source in reversed(add.sources):
-                elements = _insert_element(elements, add.index, source, updated)
+                elements = _insert_element(elements, add.at, source, updated)
         for index in drops:
             elements = _drop_element(elements, index)
         return updated.with_changes(elements=elements) if todo else updated
@@ -227,24 +227,25 @@ class _Editor(cst.CSTTransformer):
         for change in todo:
             if isinstance(change, c.SetEntry):
                 value = cst.parse_expression(change.source)
-                elements[change.index] = elements[change.index].with_changes(value=value)
+                elements[change.at] = elements[change.at].with_changes(value=value)
         for change in todo:
             if isinstance(change, c.AddKey):
                 entry = cst.DictElement(cst.parse_expression(change.key), cst.parse_expression(change.source))
                 elements = _append(elements, entry, updated_node.lbrace.whitespace_after)
-        for index in sorted((t.index for t in todo if isinstance(t, c.DropKey)), reverse=True):
+        for index in sorted((t.at for t in todo if isinstance(t, c.DropKey)), reverse=True):
             elements = _drop_element(elements, index)
         return updated_node.with_changes(elements=elements) if todo else updated_node
 
     # ── Statements ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> cst.CSTNode:  # type: ignore[override]
-        result = super().on_leave(original_node, updated_node)  # type: ignore[type-var]
+        result: object = super().on_leave(original_node, updated_node)
         if isinstance(original_node, cst.BaseSmallStatement):
             place, todo = self.take("statement")
-            result = self._small(cast(cst.BaseSmallStatement, result), todo)
-            self.numbers[self.keep(result)] = place
-            self.small[id(result)] = todo
+            small = self._small(cast(cst.BaseSmallStatement, result), todo)
+            self.numbers[self.keep(small)] = place
+            self.small[id(small)] = todo
+            return small
         return cast(cst.CSTNode, result)
 
     def _small(self, node: cst.BaseSmallStatement, todo: list[c.Change]) -> cst.BaseSmallStatement:
@@ -259,7 +260,7 @@ class _Editor(cst.CSTTransformer):
                     # A fresh object, so that two equal statements are never one.
                     node = node.with_changes()
                 case _:
-                    raise Mismatch(f"{change} is not about a statement")
+                    raise MismatchError(f"{change} is not about a statement")
         return node
 
     def leave_SimpleStatementLine(
@@ -270,7 +271,8 @@ class _Editor(cst.CSTTransformer):
             numbers = [self.numbers[id(s)] for s in updated_node.body]
             heir = next((self.heirs[n] for n in numbers if n in self.heirs), None)
             line = updated_node.with_changes()
-            self.gone[self.keep(line)] = (heir, list(updated_node.leading_lines), updated_node.trailing_whitespace.comment)
+            comment = updated_node.trailing_whitespace.comment
+            self.gone[self.keep(line)] = (heir, list(updated_node.leading_lines), comment)
             return cst.FlattenSentinel([line, *after]) if after else line
         line = updated_node.with_changes(body=body) if removed or after else updated_node
         self.holders[self.keep(line)] = {self.numbers[id(s)] for s in updated_node.body if id(s) in self.numbers}
@@ -326,7 +328,7 @@ class _Editor(cst.CSTTransformer):
         if after:
             lines = [cst.SimpleStatementLine([s.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)]) for s in body]
             return cst.IndentedBlock(
-                body=[*(lines or [self._statement("pass")] if not after else lines), *after],
+                body=[*lines, *after],
                 header=updated_node.trailing_whitespace,
                 indent=self.unit,
             )
@@ -400,7 +402,7 @@ class _Editor(cst.CSTTransformer):
 
 def _new_section(node: cst.BaseExpression) -> cst.BaseExpression:
     if not isinstance(node, cst.Attribute) or node.attr.value != OLD_SECTION:
-        raise Mismatch("the section is not where it was")
+        raise MismatchError("the section is not where it was")
     return node.with_changes(attr=node.attr.with_changes(value=NEW_SECTION))
 
 
@@ -439,7 +441,7 @@ def _with_lines(
     if not lines:
         return space
     if not isinstance(space, cst.ParenthesizedWhitespace):
-        raise Mismatch("a comment would be lost")
+        raise MismatchError("a comment would be lost")
     indented = [line.with_changes(indent=True, whitespace=space.last_line) for line in lines]
     return space.with_changes(empty_lines=[*space.empty_lines, *indented])
 
@@ -455,7 +457,7 @@ def _drop_argument(call: cst.Call, index: int) -> cst.Call:
     lost = [*_comments(dropped.whitespace_after_arg), *_comments(_after_comma(dropped))]
     if not args:
         if lost:
-            raise Mismatch("a comment would be lost")
+            raise MismatchError("a comment would be lost")
         return call.with_changes(args=[], whitespace_before_args=cst.SimpleWhitespace(""))
     if index == len(args):
         # The last one: what closed it closes its predecessor.
@@ -463,10 +465,10 @@ def _drop_argument(call: cst.Call, index: int) -> cst.Call:
         before = _comments(_after_comma(args[-1]))
         if before:
             if not isinstance(last.comma, cst.Comma):
-                raise Mismatch("a comment would be lost")
+                raise MismatchError("a comment would be lost")
             closing = last.comma.whitespace_after
             if not isinstance(closing, cst.ParenthesizedWhitespace):
-                raise Mismatch("a comment would be lost")
+                raise MismatchError("a comment would be lost")
             old = cst.ensure_type(_after_comma(args[-1]), cst.ParenthesizedWhitespace)
             kept = [*old.empty_lines]
             if closing.first_line.comment is not None:
@@ -510,7 +512,7 @@ def _add_argument(call: cst.Call, argument: cst.Arg) -> cst.Call:
     new = argument.with_changes(comma=following, whitespace_after_arg=last.whitespace_after_arg)
     args[-1] = last.with_changes(comma=closed, whitespace_after_arg=cst.SimpleWhitespace(""))
     if _comments(last.whitespace_after_arg):
-        raise Mismatch("a comment would be lost")
+        raise MismatchError("a comment would be lost")
     return call.with_changes(args=[*args, new])
 
 
@@ -538,7 +540,10 @@ def _append(elements: list[T], new: T, opening: cst.BaseParenthesizableWhitespac
     elif isinstance(opening, cst.ParenthesizedWhitespace):
         separator = _gap(opening)
     closed, following = _extend(elements[-1], separator)
-    return [*elements[:-1], elements[-1].with_changes(comma=closed), new.with_changes(comma=following)]
+    extended: list[T] = list(elements)
+    extended[-1] = extended[-1].with_changes(comma=closed)
+    extended.append(new.with_changes(comma=following))
+    return extended
 
 
 def _insert_element(
@@ -571,5 +576,5 @@ def _drop_element(elements: list[T], index: int) -> list[T]:
         kept[index - 1] = previous.with_changes(comma=comma)
         lost = []
     if lost:
-        raise Mismatch("a comment would be lost")
+        raise MismatchError("a comment would be lost")
     return kept

@@ -139,6 +139,7 @@ def _word(node: ast.expr, *, alone: bool) -> Iterator[Word]:
     if found is None:
         return
     stored: plan.Expression
+    known: object
     if symbols:
         stored, known = (plan.Symbol(ast.unparse(node), ""),), plan.UNKNOWN
     elif found.value is None:

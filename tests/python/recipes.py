@@ -1,7 +1,7 @@
 """Generated recipes, and an oracle that decides by running them whether a migration kept what they mean.
 
-A recipe is executed twice: as it was, where Bridge computes ``dist OR ddp``, and as it became, where Bridge reads ``ddp``.
-Every call that receives the config looks at it; both runs must have seen the same.
+A recipe is executed twice: as it was, where Bridge computes ``dist OR ddp``, and as it became, where Bridge reads
+``ddp``. Every call that receives the config looks at it; both runs must have seen the same.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ statements = st.recursive(simple(), lambda inner: compound(inner), max_leaves=6)
 @st.composite
 def functions(draw: st.DrawFn, name: str = "recipe", start: str = "base(e)") -> str:
     body = [line for part in draw(st.lists(statements, min_size=1, max_size=6)) for line in part]
-    lines = [f"def {name}(e):", f"    cfg = {start}", "    c = cfg", "    d = cfg.dist", *indent(body), "    return cfg"]
+    head = [f"def {name}(e):", f"    cfg = {start}", "    c = cfg", "    d = cfg.dist"]
+    lines = [*head, *indent(body), "    return cfg"]
     return "\n".join(lines) + "\n"
 
 
@@ -110,13 +111,16 @@ class World:
         flag = (dist or ddp) if self.new else ddp
         return SimpleNamespace(
             dist=SimpleNamespace(**old),
-            ddp=SimpleNamespace(use_megatron_fsdp=flag, data_parallel_sharding_strategy="no_shard", average_in_collective=True),
+            ddp=SimpleNamespace(
+                use_megatron_fsdp=flag, data_parallel_sharding_strategy="no_shard", average_in_collective=True
+            ),
             checkpoint=SimpleNamespace(ckpt_format="torch_dist"),
             train=SimpleNamespace(),
         )
 
     def flag(self, cfg: Any) -> bool:
-        return bool(cfg.ddp.use_megatron_fsdp) if self.new else bool(cfg.dist.use_megatron_fsdp or cfg.ddp.use_megatron_fsdp)
+        old = not self.new and cfg.dist.use_megatron_fsdp
+        return bool(old or cfg.ddp.use_megatron_fsdp)
 
     def look(self, cfg: Any) -> None:
         if cfg is not None:
@@ -124,8 +128,8 @@ class World:
 
     def names(self) -> dict[str, Any]:
         def ddp(**keywords: Any) -> SimpleNamespace:
-            made = {"use_megatron_fsdp": False, "data_parallel_sharding_strategy": "no_shard", "average_in_collective": False}
-            return SimpleNamespace(**(made | keywords))
+            made = {"use_megatron_fsdp": False, "average_in_collective": False}
+            return SimpleNamespace(**({"data_parallel_sharding_strategy": "no_shard"} | made | keywords))
 
         def dist(**keywords: Any) -> SimpleNamespace:
             return SimpleNamespace(**(({} if self.new else {"use_megatron_fsdp": False}) | keywords))
@@ -176,8 +180,4 @@ def settings(cfg: Any) -> dict[str, object]:
 def worlds(conditions: int = 6) -> list[tuple[tuple[bool, ...], bool, bool, bool, bool]]:
     """Enough worlds to tell programs apart: all bases and expressions, and a spread of conditions."""
     spread = [tuple(bool(n >> i & 1) for i in range(conditions)) for n in (0, 63, 21, 42, 11)]
-    return [
-        (c, a, b, dist, ddp)
-        for c in spread
-        for a, b, dist, ddp in product((False, True), repeat=4)
-    ]
+    return [(c, a, b, dist, ddp) for c in spread for a, b, dist, ddp in product((False, True), repeat=4)]

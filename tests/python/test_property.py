@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 from fsdp_migrate.api import migrate_source
 from tests.python import recipes
 
-PREAMBLE = "from megatron.bridge.training.config import DistributedDataParallelConfig as DDP\nfrom megatron.bridge.training.config import DistributedInitConfig as Dist\n\n\n"
+PREAMBLE = (
+    "from megatron.bridge.training.config import DistributedDataParallelConfig as DDP\n"
+    "from megatron.bridge.training.config import DistributedInitConfig as Dist\n\n\n"
+)
 
 
 def _without_imports(text: str) -> str:
@@ -61,5 +64,6 @@ def test_generated_recipes_mean_the_same(text: str) -> None:
 @given(st.lists(recipes.simple(), min_size=1, max_size=4))
 def test_straight_lines_are_migrated_or_refused_for_a_reason(lines: list[list[str]]) -> None:
     body = [line for part in lines for line in part]
-    text = "\n".join(["def recipe(e):", "    cfg = base(e)", "    c = cfg", "    d = cfg.dist", *recipes.indent(body), "    return cfg", ""])
+    head = ["def recipe(e):", "    cfg = base(e)", "    c = cfg", "    d = cfg.dist"]
+    text = "\n".join([*head, *recipes.indent(body), "    return cfg", ""])
     check(text)
