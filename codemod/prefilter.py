@@ -15,7 +15,7 @@ _STORE = re.compile(rb"\.use_megatron_fsdp[ \t]*(?::[^,\n]*)?[|&^]?=(?!=)")
 _ON_KEYWORD = re.compile(rb"\buse_megatron_fsdp[ \t]*=(?!=)")
 _OLD_CLASS = re.compile(rb"\bDistributedInitConfig\b")
 _ALIAS = re.compile(rb"(?:=|,|\()[ \t]*[\w.]+\.dist\b(?![\w.])|\bdist[ \t]*=")
-_CONTAINER = re.compile(rb"\bConfigContainer\b")
+_CONTAINER = re.compile(rb"\bConfigContainer\(")
 
 
 def may_matter(data: bytes) -> bool:

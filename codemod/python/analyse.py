@@ -25,7 +25,7 @@ from fsdp_migrate.upstream import (
     OLD_SECTION,
 )
 
-_DECIDES = re.compile(rf"ConfigContainer\(|\.(?:{OLD_SECTION}|{NEW_SECTION})[ \t]*=(?!=)")
+_DECIDES = re.compile(rf"{FLAG}|ConfigContainer\(|\.(?:{OLD_SECTION}|{NEW_SECTION})[ \t]*=(?!=)")
 _PROSE = re.compile(rf"\b{OLD_SECTION}\.{FLAG}\b")
 _COMMENT = re.compile(rf"^[^'\"#\n]*#.*\b{OLD_SECTION}\.{FLAG}\b", re.MULTILINE)
 
@@ -56,9 +56,9 @@ def analyse(module: Module, project: Project, target: str) -> list[PythonCase]:
     """All cases of a file, in order of appearance."""
     cases: list[PythonCase] = []
     loose: list[tuple[Spot, Site | None]] = []
-    lines = enumerate(module.source.text.split("\n"), 1)
+    source = module.source
     # A container whose ddp comes from a helper, or a new section over a base, decides the flag without naming it.
-    hits = {n for n, line in lines if FLAG in line or _DECIDES.search(line)}
+    hits = {source.place(m.start(), m.start()).line for m in _DECIDES.finditer(source.text)}
     foreign = _foreign(module, target)
     for scope in _scopes(module.tree, hits):
         reader = Reader(module, project, scope)
@@ -113,7 +113,7 @@ def _case(module: Module, reader: Reader, reading: Reading, root: Path, foreign:
     decision = plan.decide(block, companions=companions != "none") if not refusal else plan.Decision(refused=-1)
     if blocked and old:
         refusal = blocked[0].reason
-    elif inexact and (len([s for s in sites.values()]) > 1):
+    elif inexact and len(sites) > 1:
         refusal = "the root is an expression that may give another object each time; move the flag by hand"
     elif decision.refused is not None and not refusal:
         refusal = _refusal(decision.refused, sites, module.source, root)
@@ -177,8 +177,8 @@ def _refusal(number: int, sites: dict[int, Site], source: Source, root: Path) ->
         )
     if site is not None and site.section == NEW_SECTION and hasattr(site.node, "lineno"):
         return (
-            f"line {site.node.lineno} stores the flag in {NEW_SECTION} as well and would overrule the moved value, while "
-            "old Bridge OR-ed the two; decide which one is meant and write it once, as "
+            f"line {site.node.lineno} stores the flag in {NEW_SECTION} as well and would overrule the moved value, "
+            "while old Bridge OR-ed the two; decide which one is meant and write it once, as "
             f"{spell(root)}.{NEW_SECTION}.{FLAG}"
         )
     return (

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Tree
 
 _EXPANDS = re.compile(r"\$\{?[#!]?(?P<name>\w+)|\$\(|`")
+_PLACEHOLDER = re.compile(r"(?<![<&\d])<[A-Za-z](?:[\w ./|-]*[\w.])?>(?![>&(])")
 _STRINGS = frozenset({"string", "raw_string", "ansi_c_string", "translated_string"})
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 
@@ -73,7 +74,9 @@ class Script:
     tree: Tree = field(init=False)
 
     def __post_init__(self) -> None:
-        self.tree = _parser().parse(self.text.encode("utf-8"))
+        # To the grammar, <your_path> would be two redirections.
+        code = _PLACEHOLDER.sub(lambda m: re.sub(r"[<> ]", "_", m[0]), self.text)
+        self.tree = _parser().parse(code.encode("utf-8"))
 
     @cached_property
     def _bytes(self) -> list[int] | None:
