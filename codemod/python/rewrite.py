@@ -6,6 +6,8 @@ Only this module imports libcst, and only a file in which something changes impo
 from __future__ import annotations
 
 import ast
+import io
+import tokenize
 from collections.abc import Iterable, Sequence
 from typing import TypeVar, cast
 
@@ -49,8 +51,15 @@ def rewrite(
         raise MismatchError(f"libcst counts {editor.counts}, ast counts {counts}")
     if editor.left:
         raise MismatchError(f"no place for {editor.left}")
+    if _comments_of(result.code) != _comments_of(body):
+        raise MismatchError("a comment would be lost")
     code = result.code[len(head) :]
     return code if complete or not code.endswith(newline) else code[: -len(newline)]
+
+
+def _comments_of(code: str) -> list[str]:
+    tokens = tokenize.generate_tokens(io.StringIO(code, newline="").readline)
+    return sorted(token.string.rstrip() for token in tokens if token.type == tokenize.COMMENT)
 
 
 class _Editor(cst.CSTTransformer):
