@@ -57,7 +57,9 @@ def _nested(found: ConfigCase, parts: frozenset[str]) -> Iterator[Change]:
                         yield Rename((number, OLD_SECTION), NEW_SECTION)
                         continue
                     added.append((FLAG, new))
-                    comment = _comment(found.text, site.node)
+                    target = root.entry(NEW_SECTION)
+                    takes_comment = not root.flow and (target is None or not target.value.flow)
+                    comment = _comment(found.text, site.node) if takes_comment else ""
                     yield replace(_removal(root, number), with_comment=bool(comment))
                 case plan.Put(value):
                     if value != _stored(found, site):

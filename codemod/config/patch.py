@@ -57,12 +57,16 @@ class Patch:
         waiting = dict(self.new)
         for first, last in self._runs():
             inside = [line for n in range(first, last + 1) for line in waiting.pop(n, [])]
+            ends_file = not self.text[: self.lines[last][1]].endswith("\n")
+            while ends_file and first > 1 and self._blank(first - 1) and first - 1 not in waiting:
+                first -= 1
             start, end = self.lines[first][0], self.lines[last][1]
             if not inside and self._blank(first - 1) and self._blank(last + 1):
                 # Two blank lines would be left where one was.
                 end = self.lines[last + 1][1] if last + 1 < len(self.lines) else end
-            if not self.text[start:end].endswith("\n") and first:
+            if ends_file and first:
                 # The last line has no line end, and neither will the one that is last then.
+                inside = waiting.pop(first - 1, []) + inside
                 start -= len(self.feed) if self.text[:start].endswith(self.feed) else 1
                 yield Edit(start, end, "".join(self.feed + line for line in inside))
             else:
