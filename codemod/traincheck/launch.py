@@ -24,6 +24,9 @@ from fsdp_migrate.traincheck.exchange import Events, Failure, Outcome, Versions
 from fsdp_migrate.traincheck.job import Job
 
 POLL_SECONDS = 0.1
+START_SECONDS = 300.0
+"""What a launch gets at least until its ranks have met: imports from a cold disk take long."""
+
 GRACE_SECONDS = 3.0
 """What a launch gets to end by itself after SIGTERM."""
 
@@ -54,7 +57,7 @@ def run_jobs(
     """Run every job, in as few launches as failures allow.
 
     Args:
-        timeout: seconds in which a job, or the start, must show that it goes on; it is ended otherwise.
+        timeout: seconds in which a job must show that it goes on; it is ended otherwise.
         keep_logs: a folder for what the ranks print; without it their logs are removed.
     """
     launched = Launched()
@@ -84,7 +87,8 @@ def _one_launch(
     current = next(iter(jobs))
     doing = "start"
     done: set[int] = set()
-    hung = started = False
+    hung_after: float | None = None
+    started = False
     with _started(folder, ranks) as process:
         events = Events(folder)
         last_sign = time.monotonic()
@@ -93,8 +97,9 @@ def _one_launch(
                 last_sign = time.monotonic()
                 started = True
                 current, doing = _take(event, current, doing, done, progress, launched)
-            if time.monotonic() - last_sign > timeout:
-                hung = True
+            allowed = timeout if started else max(timeout, START_SECONDS)
+            if time.monotonic() - last_sign > allowed:
+                hung_after = allowed
                 _dump_stacks(folder)
                 break
             time.sleep(POLL_SECONDS)
@@ -109,7 +114,7 @@ def _one_launch(
     if len(launched.outcomes.keys() & jobs.keys()) == len(jobs):
         return
     number = current if current not in done else next(n for n in jobs if n not in done)
-    failed = _with_failure(folder, number, doing, code, timeout if hung else None)
+    failed = _with_failure(folder, number, doing, code, hung_after)
     launched.outcomes[number] = failed
     if not started:  # no recipe is to blame, and the next launch would end like this one
         launched.outcomes.update({other: failed for other in jobs if other not in launched.outcomes})
