@@ -810,7 +810,9 @@ def _candidate(twin: Store, others: Candidate, merged: Expression) -> Iterator[C
 
 
 def _writable(value: Expression, store: Store) -> bool:
-    return len(value) < 2 or "or" in store.can
+    """Whether an OR can stand there. Behind an `or`, a call might not be made any more."""
+    skipped = any(isinstance(atom, Symbol) and not atom.pure for atom in value[1:])
+    return len(value) < 2 or ("or" in store.can and not skipped)
 
 
 def _holds(block: Block, actions: Candidate, *, forget_bases: bool = False) -> _Run | None:
