@@ -126,6 +126,7 @@ def cli() -> None:
 @click.argument("paths", nargs=-1, type=click.Path())
 @click.option("--diff", is_flag=True, help="Print a unified diff, write nothing; exit 1 if and only if there is one.")
 @click.option("--write", is_flag=True, help="Apply the safe fixes.")
+@click.option("--verify", is_flag=True, help="With --diff or --write: run the recipes and keep only what changes none.")
 @click.option("--check", is_flag=True, help="One line per file that something is left to do in; for CI.")
 @click.option("--unsafe-fixes", is_flag=True, help="Also apply fixes that may change what the code does.")
 @click.option(
@@ -173,6 +174,8 @@ class _Run:
         self.diff: bool = arguments["diff"]
         self.write: bool = arguments["write"]
         self.check: bool = arguments["check"]
+        self.verify: bool = arguments["verify"]
+        self.differs = False
         self.exclude: tuple[str, ...] = arguments["exclude"]
         self.include: tuple[str, ...] = arguments["include"]
         self.stdin_filename: str | None = arguments["stdin_filename"]
@@ -196,7 +199,11 @@ class _Run:
     def _check_usage(self) -> None:
         if self.write and (self.diff or self.check):
             raise click.UsageError("--write changes files, --diff and --check do not: leave one of them out")
+        if self.verify and not (self.write or self.diff):
+            raise click.UsageError("--verify looks at a change: add --diff or --write")
         if "-" in self.paths:
+            if self.verify:
+                raise click.UsageError("--verify needs files: leave '-' or --verify out")
             if len(self.paths) > 1:
                 raise click.UsageError("'-' (stdin) stands alone: leave the other PATHS out")
             if self.write:
@@ -214,6 +221,8 @@ class _Run:
             found = self._find(progress)
             totals = Totals(looked_at=found.looked_at)
             outcomes = self._outcomes(found, progress)
+            if self.verify:
+                outcomes = iter(self._verified(list(outcomes), progress))
             if self.write:
                 outcomes = iter(self._written(list(outcomes)))
             shows = sys.stdout.isatty()
@@ -222,7 +231,26 @@ class _Run:
                     progress.hide()
                 _print(piece)
         self._finish(totals)
-        return totals.exit_code(only_changes=self.diff and not self.check)
+        return max(totals.exit_code(only_changes=self.diff and not self.check), int(self.differs))
+
+    def _verified(self, outcomes: list[Outcome], progress: Progress) -> list[Outcome]:
+        """Take back what would make a recipe different, and show the verdicts. This runs the recipes."""
+        from rich.console import Console
+
+        from fsdp_migrate.trace import Status, TraceError
+        from fsdp_migrate.verifying import table, verified
+
+        progress.update("Verifying", 0)
+        try:
+            kept, verdicts = verified(outcomes, self.selection["target"])
+        except TraceError as error:
+            raise click.ClickException(f"--verify could not be done: {error}") from error
+        progress.hide()
+        self.differs = any(verdict.status is Status.DIFFERENT for verdict in verdicts)
+        if verdicts and not self.quiet:
+            terminal = sys.stderr.isatty()
+            table(verdicts, Console(stderr=True, no_color=not self.error_colour, width=None if terminal else 160))
+        return kept
 
     def _find(self, progress: Progress) -> Found:
         from fsdp_migrate.run import find
