@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
@@ -57,15 +58,35 @@ def _lines(name: str, old: bytes, new: bytes) -> Iterator[bytes]:
     yield b"diff --git %s %s\n--- %s%s+++ %s%s" % (before, after, before, end, after, end)
     # Only at line feeds: git knows no other line end, and a form feed or a lone CR is part of a line.
     a, b = _split(old), _split(new)
+    headings = _headings(name, old)
     for group in _groups(a, b):
         (_, first_a, _, first_b, _), (_, _, last_a, _, last_b) = group[0], group[-1]
-        yield b"@@ -%s +%s @@\n" % (_range(first_a, last_a), _range(first_b, last_b))
+        changed = next(start for tag, start, *_ in group if tag != "equal")
+        heading = headings[bisect_right(headings, (changed + 1, "~")) - 1][1] if headings else ""
+        yield b"@@ -%s +%s @@%s\n" % (_range(first_a, last_a), _range(first_b, last_b), heading.encode())
         for tag, start_a, end_a, start_b, end_b in group:
             if tag == "equal":
                 yield from (_line(b" ", line) for line in a[start_a:end_a])
             else:
                 yield from (_line(b"-", line) for line in a[start_a:end_a])
                 yield from (_line(b"+", line) for line in b[start_b:end_b])
+
+
+def _headings(name: str, data: bytes) -> list[tuple[int, str]]:
+    """From which line on a hunk is in which part of the file, for files whose lines say little; else nothing.
+
+    Git prints such words behind the second ``@@`` too, and takes a diff with any.
+    """
+    if not name.endswith(".ipynb"):
+        return []
+    from fsdp_migrate.documents.notebook import cell_lines
+    from fsdp_migrate.languages import UnreadableError
+
+    try:
+        lines = cell_lines(data.decode("utf-8"))
+    except (UnicodeDecodeError, UnreadableError):
+        return []
+    return [(0, ""), *((line, f" cell {number}") for number, line in enumerate(lines, 1))]
 
 
 def _split(data: bytes) -> list[bytes]:

@@ -20,7 +20,7 @@ from fsdp_migrate.prose import OLD_PATH, PROSE
 from fsdp_migrate.shell.heredocs import bodies
 from fsdp_migrate.shell.words import Script, Word, WordList, walk
 from fsdp_migrate.transforms import plan
-from fsdp_migrate.upstream import FLAG, NEW_SECTION, OLD_SECTION, WATCHED
+from fsdp_migrate.upstream import COMPANIONS, FLAG, NEW_SECTION, OLD_SECTION, WATCHED
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -259,9 +259,11 @@ def _case(script: Script, scope: Scope, group: Sequence[Scope], lines: Lines) ->
     block = (*_from_elsewhere(reader, scope, group), *reader.block(scope.steps))
     spots = {n: _spot(s, lines) for n, s in reader.sites.items()}
     old = [s for s in spots.values() if s.section == OLD_SECTION]
-    refusal = ""
-    if old:
-        refusal = _disagreement(scope, group) or reader.refusal
+    refusal = _disagreement(scope, group)
+    if refusal and not old:
+        # Nothing moves here, and whether FSDP is on is decided elsewhere.
+        return None
+    refusal = refusal or (reader.refusal if old else "")
     decision = plan.decide(block)
     if decision.refused is not None and not refusal and old:
         refusal = (
@@ -371,6 +373,9 @@ def _from_elsewhere(reader: _Reader, scope: Scope, group: Sequence[Scope]) -> It
             for word in found.words:
                 if word.override and word.override.name in WATCHED and word.override.name not in mine:
                     value = plan.UNKNOWN if word.expands else overrides.literal(word.override.value or "")
+                    if other.has_flag and word.override.name in COMPANIONS:
+                        # Whether it is right is looked at, and reported, where it stands.
+                        value = COMPANIONS[word.override.name]
                     site = Site(reader.new(), word, found)
                     reader.sites[site.id] = site
                     yield plan.Setting(site.id, word.override.name, value, can_set=False)

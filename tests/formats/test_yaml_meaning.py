@@ -38,7 +38,9 @@ COMMENTS = st.sampled_from(["", "", "", "  # why", " #x"])
 def block_section(draw: st.DrawFn, name: str, flag: str | None) -> str:
     indent = draw(st.sampled_from(["  ", "    ", " "]))
     keys = draw(st.lists(st.sampled_from(OTHERS[name]), max_size=2, unique_by=lambda k: k.split(":")[0]))
-    lines = [key.replace("{i}", indent) + (draw(COMMENTS) if "\n" not in key and "#" not in key else "") for key in keys]
+    lines = [
+        key.replace("{i}", indent) + (draw(COMMENTS) if "\n" not in key and "#" not in key else "") for key in keys
+    ]
     if flag is not None:
         lines.insert(draw(st.integers(0, len(lines))), f"{FLAG}: {flag}{draw(COMMENTS)}")
     if not lines:
