@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fsdp_migrate.run import Outcome
 from fsdp_migrate.trace import Comparison, Status, verify
+from fsdp_migrate.trace.targets import resolve
 from fsdp_migrate.worktree import toplevel
 
 if TYPE_CHECKING:
@@ -31,8 +32,9 @@ def verified(outcomes: Sequence[Outcome], target: str) -> tuple[list[Outcome], t
 
 
 def _root(files: dict[Path, bytes]) -> Path:
-    """Where callers are looked for: the repository, else the folder that holds everything that changes."""
-    common = os.path.commonpath([str(file.parent) for file in files])
+    """Where callers are looked for: the repository, else what holds the packages of everything that changes."""
+    tops = [str(target.top) for target in resolve([str(file) for file in files if file.suffix == ".py"])]
+    common = os.path.commonpath(tops or [str(file.parent) for file in files])
     return Path(toplevel(common) or common)
 
 

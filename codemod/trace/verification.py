@@ -33,7 +33,6 @@ def verify(changed: Mapping[Path, bytes], project_root: Path, **options: Any) ->
     targets = [str(file) for file in affected_files(changed, project_root)]
     if not targets:
         return ()
-    options["project_root"] = project_root
     with ThreadPoolExecutor(2) as pool:  # each waits for a process of its own
         before = pool.submit(trace_targets, targets, **options)
         after = pool.submit(trace_targets, targets, replaced=changed, **options)
