@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fsdp_migrate.discover import kind_of
 from fsdp_migrate.findings import Result
 from fsdp_migrate.prefilter import kind_may_matter, may_matter
+
+if TYPE_CHECKING:
+    from fsdp_migrate.python.project import Project
 
 Lines = tuple[tuple[int, int], ...]
 
@@ -69,13 +74,9 @@ def migrate_paths(paths: Iterable[str], options: Options = Options()) -> Iterato
             yield result
 
 
-_PROJECT: list[object] = []
-
-
-def _project() -> object:
-    """The modules of this run; one cache serves all files of a process."""
+@cache
+def _project() -> Project:
+    """The modules of this process; one cache serves all its files, and reads a file again once it has changed."""
     from fsdp_migrate.python.project import Project
 
-    if not _PROJECT:
-        _PROJECT.append(Project())
-    return _PROJECT[0]
+    return Project()

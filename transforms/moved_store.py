@@ -50,8 +50,8 @@ RULE = Rule(
     explanation="""\
 Megatron-Bridge moved use_megatron_fsdp from DistributedInitConfig (cfg.dist) to DistributedDataParallelConfig
 (cfg.ddp). A store on cfg.dist is still accepted, because the dataclass takes any attribute, and training then runs
-without FSDP. Old releases computed dist OR ddp, so a store is renamed, deleted or merged such that ddp has that value wherever
-somebody looks at the config.""",
+without FSDP. Old releases computed dist OR ddp, so a store is renamed, deleted or merged such that ddp has that value
+wherever somebody looks at the config.""",
     safety="Safe: an abstract run of the whole scope shows that the value is the same at every observation point.",
     source="megatron-bridge 0.6.2, training/config.py:1070 and 1345",
     check=check,

@@ -105,14 +105,11 @@ def forwards_to(module: Module, function: Function, class_name: str) -> bool:
     calls = []
     for node in ast.walk(function):
         if isinstance(node, ast.Call):
-            if (
-                isinstance(node.func, ast.Attribute)
-                and node.func.attr == "update"
-                and isinstance(node.func.value, ast.Name)
-            ):
-                if any(isinstance(a, ast.Name) and a.id in names for a in node.args):
-                    names.add(node.func.value.id)
             calls.append(node)
+            match node.func:
+                case ast.Attribute(ast.Name(target), "update"):
+                    if any(isinstance(a, ast.Name) and a.id in names for a in node.args):
+                        names.add(target)
     return any(
         (dotted(c.func) or ("",))[-1] == class_name
         and any(k.arg is None and isinstance(k.value, ast.Name) and k.value.id in names for k in c.keywords)

@@ -1382,11 +1382,12 @@ def _may_raise(statement: ast.stmt) -> bool:
     risky = ast.Call | ast.Subscript | ast.BinOp | ast.Assert | ast.Import | ast.ImportFrom | ast.Await | ast.Compare
     if hasattr(statement, "body"):
         return True
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        # A store in another dress.
-        if _last(statement.value.func) in ("setattr", "__setattr__"):
-            return any(isinstance(n, risky) for a in statement.value.args for n in ast.walk(a))
-    return any(isinstance(n, risky) for n in ast.walk(statement))
+    inside: list[ast.AST] = [statement]
+    match statement:
+        case ast.Expr(ast.Call(func, args)) if _last(func) in ("setattr", "__setattr__"):
+            # A store in another dress.
+            inside = list(args)
+    return any(isinstance(n, risky) for part in inside for n in ast.walk(part))
 
 
 def _mentions(statement: ast.stmt) -> bool:
