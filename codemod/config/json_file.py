@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,9 @@ def read(text: str, asked: Asked) -> Sequence[Found]:
 
 
 class _Json:
-    def documents(self, text: str) -> Sequence[Node]:
+    @staticmethod
+    @lru_cache(maxsize=4)
+    def documents(text: str) -> Sequence[Node]:
         encoded = text.encode("utf-8")
         root = _parser().parse(encoded).root_node
         if root.has_error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,9 @@ def read(text: str, asked: Asked) -> Sequence[Found]:
 
 
 class _Toml:
-    def documents(self, text: str) -> Sequence[Node]:
+    @staticmethod
+    @lru_cache(maxsize=4)
+    def documents(text: str) -> Sequence[Node]:
         try:
             # It also refuses what the grammar lets pass, such as a key that stands there twice.
             tomllib.loads(text)

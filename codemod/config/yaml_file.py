@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 import yaml
 
@@ -22,6 +23,8 @@ _WORDS = {
     **dict.fromkeys(["no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"], False),
     **dict.fromkeys(["", "~", "null", "Null", "NULL"], None),
 }
+# libyaml is ten times as fast and gives the same positions, but not every build of PyYAML has it.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)")
 
 
@@ -41,7 +44,10 @@ def read(text: str, asked: Asked) -> Sequence[Found]:
 
 
 class _Yaml:
-    def documents(self, text: str) -> Sequence[Node]:
+    # Analysing, editing and checking an edit look at the same few texts.
+    @staticmethod
+    @lru_cache(maxsize=4)
+    def documents(text: str) -> Sequence[Node]:
         if "\r" in text.replace("\r\n", ""):
             raise UnreadableError("has a carriage return without a line feed; convert the line ends first")
         return _Builder(text).documents()
@@ -60,7 +66,7 @@ class _Builder:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.events = yaml.parse(text, Loader=yaml.SafeLoader)
+        self.events = yaml.parse(text, Loader=_LOADER)
 
     def documents(self) -> list[Node]:
         found: list[Node] = []
@@ -86,7 +92,8 @@ class _Builder:
             quote = event.style if event.style in ("'", '"') else ""
             value: object = event.value
             tag = event.tag or ""
-            if event.style is None and not tag:
+            # libyaml gives plain scalars an empty style, the Python parser none.
+            if not event.style and not tag:
                 value = _plain(event.value)
             return Node("scalar", start, end, value, quote=quote, anchor=anchor, tag=tag)
         tag = event.tag if event.tag and event.tag != "!" else ""

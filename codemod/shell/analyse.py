@@ -18,7 +18,7 @@ from fsdp_migrate.findings import Edit
 from fsdp_migrate.lines import Lines
 from fsdp_migrate.prose import OLD_PATH, PROSE
 from fsdp_migrate.shell.heredocs import bodies
-from fsdp_migrate.shell.words import Script, Word, WordList, walk
+from fsdp_migrate.shell.words import Script, Word, WordList
 from fsdp_migrate.transforms import plan
 from fsdp_migrate.upstream import COMPANIONS, FLAG, NEW_SECTION, OLD_SECTION, WATCHED
 
@@ -132,27 +132,30 @@ def _flat(steps: Iterable[Step]) -> Iterator[Step]:
 
 
 def _scopes(script: Script) -> Iterator[Scope]:
-    functions = [n for n in walk(script.tree.root_node) if n.type == "function_definition"]
+    functions = [n for n in script.nodes if n.type == "function_definition"]
     for body in (script.tree.root_node, *functions):
         own = list(_own(body))
-        variables: dict[str, None] = {}
+        variables: dict[str, list[Step]] = {}
         for node in own:
             for found in script.lists(node):
                 if found.variable:
-                    variables[found.variable] = None
-                else:
+                    variables.setdefault(found.variable, []).append(found)
+                elif found.flags or found.expands:
                     yield Scope("", [found])
-        for variable in variables:
-            scope = Scope(variable, _steps(script, body.children, variable))
-            yield scope
+        for variable, lists in variables.items():
+            # Where nothing is an override, only what the variable is made of matters.
+            matters = any(w.override for f in lists if isinstance(f, WordList) for w in f.words)
+            yield Scope(variable, _steps(script, body.children, variable) if matters else lists)
 
 
 def _own(body: Node) -> Iterator[Node]:
     """The nodes of a function, or of the script, without those of functions inside."""
-    for child in body.children:
-        if child.type != "function_definition":
-            yield child
-            yield from _own(child)
+    waiting = list(reversed(body.children))
+    while waiting:
+        node = waiting.pop()
+        if node.type != "function_definition":
+            yield node
+            waiting += reversed(node.children)
 
 
 def _steps(script: Script, nodes: Iterable[Node], variable: str) -> list[Step]:
@@ -386,7 +389,7 @@ def _from_elsewhere(reader: _Reader, scope: Scope, group: Sequence[Scope]) -> It
 
 def _loose(script: Script, scopes: Sequence[Scope], seen: set[tuple[int, int]], lines: Lines) -> ShellCase | None:
     """The old path in comments, in words that are no overrides, and where the grammar does not understand."""
-    comments = [script.span(node) for node in walk(script.tree.root_node) if node.type == "comment"]
+    comments = [script.span(node) for node in script.nodes if node.type == "comment"]
     elsewhere = [script.span(body) for body in bodies(script)]
     remarks: list[Spot] = []
     paths: list[tuple[int, int]] = []

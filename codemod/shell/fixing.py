@@ -10,7 +10,7 @@ from fsdp_migrate.cases import MOVE
 from fsdp_migrate.findings import Edit, apply_edits
 from fsdp_migrate.prose import PROSE
 from fsdp_migrate.shell.analyse import ShellCase, Site, value_of
-from fsdp_migrate.shell.words import Script, Word, WordList
+from fsdp_migrate.shell.words import Script, Word, WordList, script_of
 from fsdp_migrate.transforms import plan
 from fsdp_migrate.upstream import COMPANIONS, NEW_SECTION, OLD_SECTION
 
@@ -28,7 +28,7 @@ def edits_of(found: ShellCase, parts: frozenset[str]) -> tuple[Edit, ...]:
     if PROSE in parts:
         edits += [Edit(start, start + len(OLD_SECTION), NEW_SECTION) for start, _ in found.paths]
     edits = sorted(edits)
-    if edits and Script(apply_edits(found.script.text, edits)).faults > found.script.faults:
+    if edits and script_of(apply_edits(found.script.text, edits)).faults > found.script.faults:
         raise RuntimeError("the result would not be a script any more")
     return tuple(edits)
 

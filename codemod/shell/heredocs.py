@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from fsdp_migrate.segments import Excerpt, Line, Segment, lines_of
-from fsdp_migrate.shell.words import Script, walk
+from fsdp_migrate.shell.words import Script, script_of, walk
 from fsdp_migrate.upstream import FLAG
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ def embedded(text: str) -> Sequence[Segment]:
     """The heredocs that name the flag, each in the language of the command or the file that gets it."""
     if FLAG not in text or "<<" not in text:
         return []
-    script = Script(text)
+    script = script_of(text)
     return [segment for body in bodies(script) if FLAG in (segment := _segment(script, body)).text]
 
 
 def bodies(script: Script) -> Iterator[Node]:
-    return (node for node in walk(script.tree.root_node) if node.type == "heredoc_body")
+    return (node for node in script.nodes if node.type == "heredoc_body")
 
 
 def _segment(script: Script, body: Node) -> Segment:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fsdp_migrate.languages import Asked, Found
 from fsdp_migrate.segments import Document, Segment, Whole, decode
 from fsdp_migrate.shell.analyse import analyse
-from fsdp_migrate.shell.words import Script
+from fsdp_migrate.shell.words import script_of
 
 __all__ = ["decode", "read", "split"]
 
@@ -18,4 +18,4 @@ def split(document: Document, path: str) -> Sequence[Segment]:
 
 def read(text: str, asked: Asked) -> Sequence[Found]:
     """The cases of one script. The grammar takes everything; what it does not understand is reported, not edited."""
-    return analyse(Script(text))
+    return analyse(script_of(text))

@@ -9,7 +9,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -96,9 +96,14 @@ class Script:
         return self.text[start:end]
 
     @cached_property
+    def nodes(self) -> list[Node]:
+        """Every node, a parent before its children."""
+        return list(walk(self.tree.root_node))
+
+    @cached_property
     def faults(self) -> int:
         """How many places the grammar does not understand. A backslash at the very end is none."""
-        return sum(1 for node in walk(self.tree.root_node) if node.is_error or node.is_missing)
+        return sum(1 for node in self.nodes if node.is_error or node.is_missing)
 
     # Lists
 
@@ -231,9 +236,18 @@ def _closing(raw: str, start: int) -> int:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    yield node
-    for child in node.children:
-        yield from walk(child)
+    """A node and all below it, a parent before its children."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += reversed(node.children)
+
+
+@lru_cache(maxsize=4)
+def script_of(text: str) -> Script:
+    """The script of a text. Analysing it, looking for heredocs and checking an edit look at the same few texts."""
+    return Script(text)
 
 
 @cache

@@ -124,9 +124,7 @@ def collected(draw: st.DrawFn) -> str:
 SCRIPTS = st.lists(st.one_of(command(), array(), collected()), min_size=1, max_size=2).map("\n\n".join)
 
 
-@settings(
-    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=90, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(script=SCRIPTS)
 def test_the_programs_get_the_same(script: str, stand_ins: Path) -> None:
     result = migrate_source(script.encode(), "run.sh")

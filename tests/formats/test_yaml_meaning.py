@@ -102,7 +102,7 @@ def meaning(data: Any) -> Any:
     return merged
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=250, deadline=None, derandomize=True)
 @given(files())
 def test_the_loaded_files_differ_by_the_move_alone(text: str) -> None:
     before = [meaning(d) for d in yaml.safe_load_all(text)]
