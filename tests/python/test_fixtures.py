@@ -1,4 +1,4 @@
-"""Worked examples: a folder of fixtures/python is a sentence with a file before, a file after and what is left to say."""
+"""Worked examples: a folder of fixtures/python is a sentence with a file before, a file after and what remains."""
 
 from __future__ import annotations
 
