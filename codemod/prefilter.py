@@ -11,7 +11,7 @@ _FLAG = FLAG.encode()
 _DONE = re.compile(rb"\bddp\.use_megatron_fsdp[ \t]*=[ \t]*False\b[^=]*$")
 # What a line with the flag must look like to be worth a parse; everything else is another schema's.
 _OLD = re.compile(rb"\bdist[\w.\])\"' ,\[]{0,12}use_megatron_fsdp|use_megatron_fsdp[\"']")
-_STORE = re.compile(rb"\.use_megatron_fsdp[ \t]*(?::[^,\n]*)?[|&^]?=(?!=)")
+_STORE = re.compile(rb"\.use_megatron_fsdp[ \t]*(?:(?::[^,\n]*)?[|&^]?|,[^()\n]*[^=!<>()\n])=(?!=)")
 _ON_KEYWORD = re.compile(rb"\buse_megatron_fsdp[ \t]*=(?!=)")
 _OLD_CLASS = re.compile(rb"\bDistributedInitConfig\b")
 _ALIAS = re.compile(rb"(?:=|,|\()[ \t]*[\w.]+\.dist\b(?![\w.])|\bdist[ \t]*=")
@@ -33,7 +33,7 @@ def python_may_matter(data: bytes) -> bool:
         start = data.rfind(b"\n", 0, position) + 1
         end = data.find(b"\n", position)
         line = data[start : end if end >= 0 else len(data)]
-        if not _DONE.search(line):
+        if line.count(_FLAG) > 1 or not _DONE.search(line):
             if _OLD.search(line) or _STORE.search(line):
                 return True
             if _ON_KEYWORD.search(line):

@@ -518,7 +518,8 @@ class _Run:
         for name, setting in event.settings:
             state = self.put(state, event.id, name, setting)
         if event.name == "dist":
-            return state._replace(dist=value)
+            # Whether an unknown base was on through the old section cannot be known; nothing in this scope says so.
+            return state._replace(dist=value, new=_without(state.new, _UNKNOWN_DIST))
         if event.name != "ddp":
             return self.insertions(event.id, state)
         new = frozenset({_UNSET}) if event.double else value
@@ -1098,8 +1099,13 @@ def needs_old_bases(block: Block) -> bool:
             case Try(body, handlers, orelse, final):
                 inner = tuple(tuple(map(moved, handler)) for handler in handlers)
                 return Try(tuple(map(moved, body)), inner, tuple(map(moved, orelse)), tuple(map(moved, final)))
+            case Helper(number, body):
+                return Helper(number, tuple(map(helped, body)))
             case _:
                 return event
+
+    def helped(event: Event) -> Event:
+        return replace(event, section="ddp") if isinstance(event, Store) else moved(event)
 
     return _move(tuple(map(moved, block)))[0] is not None
 

@@ -42,6 +42,7 @@ class PythonCase:
     sites: dict[int, Site] = field(default_factory=dict)
     reads: tuple[Site, ...] = ()
     bases: tuple[Scope, ...] = ()
+    is_local: bool = True
     orphans: tuple[Site, ...] = ()
     prose: tuple[tuple[int, int], ...] = ()
 
@@ -60,15 +61,17 @@ def analyse(module: Module, project: Project, target: str) -> list[PythonCase]:
     # A container whose ddp comes from a helper, or a new section over a base, decides the flag without naming it.
     hits = {source.place(m.start(), m.start()).line for m in _DECIDES.finditer(source.text)}
     foreign = _foreign(module, target)
+    shared: dict[tuple[Path, Scope], list[Site]] = {}
     for scope in _scopes(module.tree, hits):
         reader = Reader(module, project, scope)
         reading = reader.read()
+        shared |= {(root, scope): stores for root, stores in _shared(reading) if stores}
         for root in reading.roots():
             found = _case(module, reader, reading, root, foreign)
             if found is not None:
                 cases.append(found)
         loose += _loose(module.source, reading, foreign)
-    cases = _with_bases(cases)
+    cases = _with_bases(_with_others(cases, shared))
     loose += [(spot, None) for spot in _definitions(module)]
     prose = tuple(_prose(module))
     loose += [(_prose_spot(module.source, span), None) for span in prose]
@@ -78,6 +81,38 @@ def analyse(module: Module, project: Project, target: str) -> list[PythonCase]:
         case = Case("python", "", remarks=remarks)
         cases.append(PythonCase(case, module.source, module.tree, (), orphans=orphans, prose=prose))
     return cases
+
+
+def _shared(reading: Reading) -> Iterator[tuple[Path, list[Site]]]:
+    """Stores of the flag in ddp that another scope's store in dist may meet, by root: all but a plain True."""
+    for root in reading.roots():
+        sites = [
+            s for s in reading.sites.values() if s.root == root and s.section == NEW_SECTION and s.value is not None
+        ]
+        yield root, [s for s in sites if not (isinstance(s.value, ast.Constant) and s.value.value is True)]
+
+
+def _with_others(cases: list[PythonCase], shared: dict[tuple[Path, Scope], list[Site]]) -> list[PythonCase]:
+    """Refuse to move a store into a config that another scope of the file gets at by the same name.
+
+    A closure, a method or a module's variable: the order in which the scopes run is not known, and old Bridge OR-ed
+    what they stored.
+    """
+    judged = []
+    for found in cases:
+        others = [
+            stores[0]
+            for (root, scope), stores in shared.items()
+            if root == found.root and scope is not found.scope and not found.is_local
+        ]
+        if others and not found.case.refusal and any(found.case.flags(OLD_SECTION)):
+            why = (
+                f"line {others[0].node.lineno} stores {spell(found.root)}.{NEW_SECTION}.{FLAG} of the same config, and old "
+                "Bridge OR-ed the two; decide in one place"
+            )
+            found = replace(found, case=replace(found.case, refusal=why))
+        judged.append(found)
+    return judged
 
 
 def _with_bases(cases: list[PythonCase]) -> list[PythonCase]:
@@ -108,7 +143,7 @@ def _case(module: Module, reader: Reader, reading: Reading, root: Path, foreign:
     # A scope that only reads the flag decides nothing about it.
     block = project_root(reading.items, root, reader) if sites else ()
     companions, why = _companions(module, reading, root)
-    inexact = root[0].startswith("<") and not root[0][1:2].isdigit()
+    inexact = _is_inexact(root)
     refusal = foreign if old else ""
     decision = plan.decide(block, companions=companions != "none") if not refusal else plan.Decision(refused=-1)
     if blocked and old:
@@ -120,8 +155,6 @@ def _case(module: Module, reader: Reader, reading: Reading, root: Path, foreign:
     spots = {n: _spot(module.source, s) for n, s in sites.items()}
     if not old and not decision.companions and not decision.actions and decision.leak is None and not refusal:
         return None
-    if inexact:
-        companions = "none"
     case = Case(
         "python",
         spell(root),
@@ -133,7 +166,19 @@ def _case(module: Module, reader: Reader, reading: Reading, root: Path, foreign:
         companions,
         why,
     )
-    return PythonCase(case, module.source, reading.scope, root, block, sites, reads, tuple(reading.bases))
+    return PythonCase(
+        case, module.source, reading.scope, root, block, sites, reads, tuple(reading.bases), _is_local(reading, root)
+    )
+
+
+def _is_local(reading: Reading, root: Path) -> bool:
+    """Whether only this scope knows the root: not a closure's, a module's or an object's."""
+    return root[0].startswith("<") or (len(root) == 1 and root[0] in reading.locals and root[0] != "self")
+
+
+def _is_inexact(root: Path) -> bool:
+    """Whether a root is an expression, not a name: ``get_config()``."""
+    return root[0].startswith("<") and not root[0][1:2].isdigit()
 
 
 def spell(root: Path) -> str:
@@ -210,8 +255,10 @@ def _within(module: str, package: str) -> bool:
 
 def _companions(module: Module, reading: Reading, root: Path) -> tuple[str, str]:
     doubles = any(s.double for s in reading.sites.values() if s.root == root)
-    if root == ("self",) or root[-1] == "[]" or root in reading.partial or doubles:
+    if root == ("self",) or root in reading.partial or doubles:
         return "none", ""
+    if root[-1] == "[]" or _is_inexact(root):
+        return "report", "the config is no plain name here; set it by hand after the flag"
     if is_test(module.path):
         return "report", "test files get the move only; add it by hand if the test trains with FSDP"
     if root in reading.companion_reads:

@@ -52,10 +52,9 @@ def _steps(found: PythonCase, parts: frozenset[str]) -> Iterator[Step]:
             yield c.DropKeyword(site.owner, FLAG), site.statement
         yield from _reads(found, blocks, removed)
     for companion in found.case.decision.companions:
-        if companion.name in parts:
+        part = f"{companion.name}!" if companion.how == "keep" else companion.name
+        if part in parts:
             yield from _companion(found, companion)
-        elif f"{companion.name}?" in parts and companion.how == "conditional":
-            pass
     yield from _conditional(found, parts)
 
 
@@ -450,7 +449,9 @@ def _carry_out(found: PythonCase, steps: Sequence[Step]) -> Iterator[Edit]:
     start, end = source.starts[first - 1], source.starts[last] if last < len(source.starts) else len(source.text)
     old = source.text[start:end]
     indented = source.line(first)[:1] in " \t\x0c"
-    new = rewrite(old, region, _merged(steps), indented=indented, unit=_unit(found))
+    before = source.text[: end if old.endswith("\n") else start]
+    newline = "\r\n" if before.endswith("\r\n") else "\n"
+    new = rewrite(old, region, _merged(steps), indented=indented, unit=_unit(found), newline=newline)
     yield from minimal(start, old, new)
 
 

@@ -48,6 +48,7 @@ _LOOKING: Final = frozenset(
 )
 # A call that could make a whole container has one of these in its text.
 _CONTAINER: Final = re.compile(rf"ConfigContainer|\b{OLD_SECTION}\s*=")
+_DOTTED: Final = re.compile(rf"(?:\w+\.)+{OLD_SECTION}\.{FLAG}")
 # Names under which a bare dist section is usually held.
 _BARE: Final = frozenset({"dist", "dist_cfg", "dist_config", "distributed_init", "distributed_init_config"})
 
@@ -120,6 +121,8 @@ class Reading:
     bare: list[Site] = field(default_factory=list)
     dumped: list[ast.expr] = field(default_factory=list)
     partial: set[Path] = field(default_factory=set)
+    aliens: set[Path] = field(default_factory=set)
+    locals: frozenset[str] = frozenset()
     companion_reads: set[Path] = field(default_factory=set)
     returned: set[Path | None] = field(default_factory=set)
     parameters: list[str] = field(default_factory=list)
@@ -129,7 +132,7 @@ class Reading:
         """Roots whose flag is stored here, in order of appearance."""
         stored = (s.root for s in self.sites.values() if s.section in (OLD_SECTION, NEW_SECTION))
         read = (s.root for s in self.reads if s.section == OLD_SECTION)
-        return list(dict.fromkeys((*stored, *read)))
+        return [root for root in dict.fromkeys((*stored, *read)) if root not in self.aliens]
 
 
 def relevant(root: Path, path: Path) -> bool:
@@ -168,6 +171,7 @@ class Reader:
             self.reading.parameters = [a.arg for a in every]
         self._survey(scope.body)
         self.reading.items = self.block(scope.body)
+        self.reading.locals = frozenset({*self.locals, *self.reading.parameters})
         return self.reading
 
     def _survey(self, body: list[ast.stmt]) -> None:
@@ -332,19 +336,26 @@ class Reader:
         return (
             _within(origin, BRIDGE_PACKAGE)
             or _within(origin, CORE_PACKAGE)
-            or (_within(origin, LM_PACKAGE) and any(_within(m, BRIDGE_PACKAGE) for m in self.module.imported))
+            or _within(origin, LM_PACKAGE)  # the same shape; whether it may move is decided per file
         )
 
     # ── Blocks ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def block(self, body: Sequence[ast.stmt]) -> list[Item]:
         items: list[Item] = []
+        begun = self.guarded
         for statement in body:
             self.statement = statement
             if self.trying and _may_raise(statement):
                 items.append(plan.MayRaise())
             items += self.read_statement(statement)
             self.statement = statement
+            if isinstance(statement, ast.If) and not self.guarded and self.is_guard(statement.test):
+                # What follows a guard that leaves is its other branch.
+                self.guarded = _leaves(statement.body) or _leaves(statement.orelse)
+        if self.guarded and not begun:
+            self.guarded = False
+            items += [(root, plan.Opaque(self.new())) for root in {s.root for s in self.reading.guarded}]
         return items
 
     def arms(self, *bodies: Sequence[ast.stmt]) -> list[list[Item]]:
@@ -683,6 +694,8 @@ class Reader:
             if self.section_class(value) == section:
                 return self.made_here(root, section, value, number, statement=statement, named=named)
             items = self.events(value)
+            if section == OLD_SECTION and self.is_alien(value.func):
+                self.reading.aliens.add(root)
             flag, settings, forwards = self.helper_section(value, section)
             self.reading.sites[number] = Site(number, "section", root, section, self.statement, value)
             event = plan.Section(number, section, flag, settings, takes_keywords=forwards)
@@ -697,6 +710,14 @@ class Reader:
             flag = plan.FALSE
         self.reading.sites[number] = Site(number, "section", root, section, self.statement, value)
         return [*items, (root, plan.Section(number, section, flag, settings))]
+
+    def is_alien(self, func: ast.expr) -> bool:
+        """Whether a call belongs to another library, so that what it makes is no section: ``torch.distributions.Beta``."""
+        path = dotted(func)
+        if path is None or len(path) < 2 or path[0] == "self" or self.project.function(self.module, ".".join(path)):
+            return False
+        origin = ".".join(p for p in self.module.imports.get(path[0], (path[0],)) if p)
+        return path[0] not in self.locals and not origin.startswith((".", "megatron"))
 
     def keyword_flag(self, call: ast.Call) -> plan.Expression | None:
         for keyword in call.keywords:
@@ -942,7 +963,8 @@ class Reader:
                     for part in node.values:
                         if isinstance(part, ast.FormattedValue):
                             self._walk(part.value, items)
-                self._words(node, items)
+                if not self._words(node, items) and isinstance(node, ast.Constant):
+                    self._dotted_path(node)
             case ast.Yield() | ast.YieldFrom() | ast.Await():
                 if node.value is not None:
                     self._walk(node.value, items)
@@ -1137,6 +1159,12 @@ class Reader:
                 items.append((root, plan.Setting(site.id, word.name, word.literal, can_set=False)))
         return True
 
+    def _dotted_path(self, node: ast.Constant) -> None:
+        """``"pkg.cfg.dist.use_megatron_fsdp"``: somebody looks the flag up by its name."""
+        if isinstance(node.value, str) and _DOTTED.fullmatch(node.value):
+            root: Path = (f"<{node.lineno}:{node.col_offset}>",)
+            self.block_root(root, node, "the path is looked up at run time; write ddp instead of dist by hand")
+
     def _dict(self, node: ast.Dict, items: list[Item]) -> None:
         entries = {k.value: v for k, v in zip(node.keys, node.values, strict=True) if isinstance(k, ast.Constant)}
         sections = [v for v in (entries.get(OLD_SECTION), entries.get(NEW_SECTION)) if isinstance(v, ast.Dict)]
@@ -1297,6 +1325,8 @@ def helper_body(call: ast.Call, path: Path, root: Path, reader: Reader) -> plan.
         return None
     inner = Reader(module, reader.project, function, reader.depth + 1)
     reading = inner.read()
+    if module is reader.module:
+        reader.reading.bases.append(function)
     if reading.guarded or reading.blocked:
         return None
     return project_root(reading.items, (parameter,), inner)

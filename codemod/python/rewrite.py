@@ -25,19 +25,18 @@ class MismatchError(RuntimeError):
 
 
 def rewrite(
-    text: str, statements: Sequence[ast.stmt], changes: Iterable[c.Change], *, indented: bool, unit: str
+    text: str, statements: Sequence[ast.stmt], changes: Iterable[c.Change], *, indented: bool, unit: str, newline: str
 ) -> str:
     """The piece `text` (whole lines holding exactly `statements`) with the changes made.
 
     Args:
         text: source lines; `indented` if they are not at column 0.
-        unit: what one more level of indentation looks like in this file.
+        unit: what one more level of indentation looks like in this file; `newline` how its lines end.
 
     Raises:
         MismatchError: a change could not be placed.
         libcst.ParserSyntaxError: libcst does not understand the piece.
     """
-    newline = "\r\n" if text.split("\n", 1)[0].endswith("\r") else "\n"
     head = f"if 1:{newline}" if indented else ""
     complete = text.endswith("\n")
     body = head + text + ("" if complete else newline)

@@ -34,6 +34,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     rank = int(os.environ["RANK"])
     exchange.announce(folder, rank)
+    faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     backend, jobs = exchange.read_jobs(folder)
     first = next(iter(jobs))
