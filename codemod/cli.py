@@ -127,6 +127,7 @@ def cli() -> None:
 @click.option("--diff", is_flag=True, help="Print a unified diff, write nothing; exit 1 if and only if there is one.")
 @click.option("--write", is_flag=True, help="Apply the safe fixes.")
 @click.option("--verify", is_flag=True, help="With --diff or --write: run the recipes and keep only what changes none.")
+@click.option("--train-check", is_flag=True, help="After --write: train the rewritten recipes for a few steps.")
 @click.option("--check", is_flag=True, help="One line per file that something is left to do in; for CI.")
 @click.option("--unsafe-fixes", is_flag=True, help="Also apply fixes that may change what the code does.")
 @click.option(
@@ -175,6 +176,8 @@ class _Run:
         self.write: bool = arguments["write"]
         self.check: bool = arguments["check"]
         self.verify: bool = arguments["verify"]
+        self.train: bool = arguments["train_check"]
+        self.written: list[str] = []
         self.differs = False
         self.exclude: tuple[str, ...] = arguments["exclude"]
         self.include: tuple[str, ...] = arguments["include"]
@@ -201,6 +204,8 @@ class _Run:
             raise click.UsageError("--write changes files, --diff and --check do not: leave one of them out")
         if self.verify and not (self.write or self.diff):
             raise click.UsageError("--verify looks at a change: add --diff or --write")
+        if self.train and not self.write:
+            raise click.UsageError("--train-check trains what was written: add --write, or use 'train-check' by itself")
         if "-" in self.paths:
             if self.verify:
                 raise click.UsageError("--verify needs files: leave '-' or --verify out")
@@ -231,7 +236,18 @@ class _Run:
                     progress.hide()
                 _print(piece)
         self._finish(totals)
-        return max(totals.exit_code(only_changes=self.diff and not self.check), int(self.differs))
+        status = max(totals.exit_code(only_changes=self.diff and not self.check), int(self.differs))
+        return max(status, self._trained()) if self.train else status
+
+    def _trained(self) -> int:
+        """Train the recipes in the files that were written."""
+        from fsdp_migrate.traincheck.command import train_check
+
+        targets = [path for path in self.written if path.endswith(".py")]
+        if not targets:
+            self._note("--train-check: no recipe was written, so none is trained")
+            return 0
+        return int(train_check.main(args=targets, prog_name=f"{PROGRAM} train-check", standalone_mode=False) or 0)
 
     def _verified(self, outcomes: list[Outcome], progress: Progress) -> list[Outcome]:
         """Take back what would make a recipe different, and show the verdicts. This runs the recipes."""
@@ -316,6 +332,7 @@ class _Run:
                 outcomes[position] = replace(outcome, result=result.failed(f"not written: {error}"))
             else:
                 outcomes[position] = replace(outcome, written=True)
+                self.written.append(result.path)
         return outcomes
 
     def _dirty(self, paths: list[str]) -> dict[str, str]:
