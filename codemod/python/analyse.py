@@ -107,8 +107,8 @@ def _with_others(cases: list[PythonCase], shared: dict[tuple[Path, Scope], list[
         ]
         if others and not found.case.refusal and any(found.case.flags(OLD_SECTION)):
             why = (
-                f"line {others[0].node.lineno} stores {spell(found.root)}.{NEW_SECTION}.{FLAG} of the same config, and old "
-                "Bridge OR-ed the two; decide in one place"
+                f"line {others[0].node.lineno} stores {spell(found.root)}.{NEW_SECTION}.{FLAG} of the same config, and "
+                "old Bridge OR-ed the two; decide in one place"
             )
             found = replace(found, case=replace(found.case, refusal=why))
         judged.append(found)
@@ -240,12 +240,15 @@ def _foreign(module: Module, target: str) -> str:
     path = PurePath(module.path).as_posix()
     if any(_within(n, BRIDGE_PACKAGE) for n in names) or "megatron/bridge/" in path:
         return ""
-    own = "megatron/training/" in path and "megatron/bridge/" not in path
-    if own or any(_within(n, LM_PACKAGE) for n in names):
+    forked = any(f".{LM_PACKAGE}" in n.replace("/", ".") for n in names)
+    if "megatron/training/" in path or forked or any(_within(n, LM_PACKAGE) for n in names):
         return (
             "this is Megatron-LM's own container: released Megatron-LM reads cfg.dist.use_megatron_fsdp, so the move "
             "would switch FSDP off; use --target main if the code is for the release without the field"
         )
+    origin = module.imports.get(OLD_CLASS, ("megatron", ""))[0]
+    if not origin.startswith((".", "megatron")):
+        return f"{OLD_CLASS} comes from {origin} here, which is another project; if it is Bridge's, change it by hand"
     return ""
 
 

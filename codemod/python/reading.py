@@ -712,7 +712,7 @@ class Reader:
         return [*items, (root, plan.Section(number, section, flag, settings))]
 
     def is_alien(self, func: ast.expr) -> bool:
-        """Whether a call belongs to another library, so that what it makes is no section: ``torch.distributions.Beta``."""
+        """Whether a call is another library's, so that what it makes is no section: ``torch.distributions.Beta``."""
         path = dotted(func)
         if path is None or len(path) < 2 or path[0] == "self" or self.project.function(self.module, ".".join(path)):
             return False

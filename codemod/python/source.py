@@ -44,7 +44,7 @@ def decode(data: bytes) -> Document:
         try:
             encoding = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
         except SyntaxError as error:
-            raise UnreadableError(f"unknown encoding: {error}") from None
+            raise UnreadableError(f"has no encoding that can be told: {error}; convert it to UTF-8") from None
     encoding = "utf-8" if encoding == "utf-8-sig" else encoding
     body = data[len(mark) :]
     try:

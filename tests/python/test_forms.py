@@ -428,6 +428,19 @@ GUARDS = [
 
 LOOK_ALIKES = [
     module("flagscale", f"from flagscale.train.config import DistributedInitConfig\nC = {_KW}=True)\n", None),
+    module(
+        "a_fork_of_megatron_lm",
+        "from flagscale.train.megatron.training.config import TrainConfig\n\n\n"
+        "def f(cfg):\n    cfg.dist.use_megatron_fsdp = True\n",
+        None,
+        "FSDP020",
+    ),
+    module(
+        "a_config_of_another_project",
+        "from flagscale.config import DistributedInitConfig\n\n\ndef f(cfg):\n    cfg.dist.use_megatron_fsdp = True\n",
+        None,
+        "FSDP020",
+    ),
     module("nemo_deploy", f"from nemo_deploy.llm.tron_utils import DistributedInitConfig\nC = {_KW}=True)\n", None),
     module("another_dataclass", "from dataclasses import replace\nC = replace(BASE, use_megatron_fsdp=True)\n", None),
     module(
