@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import textwrap
-import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,22 +41,3 @@ def repository(tmp_path: Path) -> Repository:
     root = tmp_path / "repository"
     root.mkdir()
     return Repository(root)
-
-
-@pytest.fixture(scope="session")
-def wheel(request: pytest.FixtureRequest) -> Callable[[str], Path]:
-    """Unpacked Megatron-Bridge wheels by release, kept in $FSDP_MIGRATE_WHEELS or pytest's cache."""
-
-    def unpacked(release: str) -> Path:
-        given = os.environ.get("FSDP_MIGRATE_WHEELS")
-        cache = Path(given) if given else request.config.cache.mkdir("wheels")
-        folder = cache / release
-        if not (folder / "megatron").is_dir():
-            download = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--python-version", "3.12"]
-            download += ["--only-binary=:all:", f"megatron-bridge=={release}", "-d", str(cache)]
-            subprocess.run(download, check=True)
-            with zipfile.ZipFile(cache / f"megatron_bridge-{release}-py3-none-any.whl") as archive:
-                archive.extractall(folder)
-        return folder
-
-    return unpacked
