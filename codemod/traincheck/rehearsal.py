@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -23,6 +23,19 @@ from torch.overrides import TorchFunctionMode
 
 SHOWS_NOTHING_ABOUT = "memory, overlap, NCCL options, CUDA graphs, fp8"
 """What a rehearsal cannot show, for the reports."""
+
+
+_ASYNCHRONOUS = (
+    "all_reduce",
+    "all_gather",
+    "all_gather_into_tensor",
+    "_all_gather_base",
+    "broadcast",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+    "_reduce_scatter_base",
+    "all_to_all_single",
+)
 
 
 class _Event:
@@ -102,10 +115,46 @@ def _always(answer: Any) -> Callable[..., Any]:
 
 def install() -> None:
     """Answer CUDA calls on the CPU, from now on and in this whole process."""
+    _collectives()
     _streams()
     _random_numbers()
     _tensors()
     _meshes()
+
+
+def _collectives() -> None:
+    """Finish every collective before it returns.
+
+    FSDP frees and refills buffers behind a collective and leaves the order to CUDA's streams. Without streams gloo's
+    threads would still be reading what was freed.
+    """
+    distributed: Any = torch.distributed
+    for name in _ASYNCHRONOUS:
+        if hasattr(distributed, name):
+            setattr(distributed, name, _finished(getattr(distributed, name)))
+    coalescing = distributed._coalescing_manager
+
+    @contextlib.contextmanager
+    def finished(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        with coalescing(*args, **kwargs) as manager:
+            yield manager
+        for work in manager.works:
+            if work is not None:
+                work.wait()
+
+    distributed._coalescing_manager = finished
+
+
+def _finished(collective: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(collective)
+    def finished(*args: Any, **kwargs: Any) -> Any:
+        work = collective(*args, **kwargs)
+        # inside a coalescing manager there is nothing to wait for yet
+        if work is not None and type(work).__name__ != "_IllegalWork":
+            work.wait()
+        return work
+
+    return finished
 
 
 def _streams() -> None:
