@@ -11,7 +11,9 @@ from pathlib import PurePath
 from fsdp_migrate.cases import Case, Spot
 from fsdp_migrate.findings import Edit
 from fsdp_migrate.python.project import Module, Project
-from fsdp_migrate.python.reading import Path, Reader, Reading, Scope, Site, project_root
+from fsdp_migrate.python.projection import project_root
+from fsdp_migrate.python.reading import Reader
+from fsdp_migrate.python.sites import Path, Reading, Scope, Site
 from fsdp_migrate.python.source import Source
 from fsdp_migrate.python.statements import blocks, expressions
 from fsdp_migrate.transforms import plan

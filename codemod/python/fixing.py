@@ -10,7 +10,7 @@ from fsdp_migrate.cases import MOVE
 from fsdp_migrate.findings import Edit
 from fsdp_migrate.python import changes as c
 from fsdp_migrate.python.analyse import PythonCase, spell
-from fsdp_migrate.python.reading import Scope, Site
+from fsdp_migrate.python.sites import Scope, Site
 from fsdp_migrate.python.source import Source
 from fsdp_migrate.python.statements import blocks
 from fsdp_migrate.transforms import plan

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from fsdp_migrate.python.project import Module, Project
+from fsdp_migrate.python.sites import STALE, Blocked, Fork, Function, Item, Pass, Path, Reading, Scope, Site
 from fsdp_migrate.python.statements import statements
 from fsdp_migrate.python.values import dotted, expression, literal, words_of
 from fsdp_migrate.transforms import plan
@@ -31,11 +32,6 @@ from fsdp_migrate.upstream import (
     WATCHED,
 )
 
-Path = tuple[str, ...]
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-Scope = Function | ast.ClassDef | ast.Module
-
-STALE: Final = "?"
 _DOUBLES: Final = frozenset({"MagicMock", "Mock", "NonCallableMagicMock", "NonCallableMock", "AsyncMock"})
 _NAMESPACES: Final = frozenset({"SimpleNamespace"})
 # Calls that look at a config and leave it as it is.
@@ -51,96 +47,6 @@ _CONTAINER: Final = re.compile(rf"ConfigContainer|\b{OLD_SECTION}\s*=")
 _DOTTED: Final = re.compile(rf"(?:\w+\.)+{OLD_SECTION}\.{FLAG}")
 # Names under which a bare dist section is usually held.
 _BARE: Final = frozenset({"dist", "dist_cfg", "dist_config", "distributed_init", "distributed_init_config"})
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """Where an event stands in the syntax.
-
-    `form` names the shape: store, setattr, replace, keyword, key, word, read, probe, section, setting and the like.
-    `owner` is the call, dict or list that a keyword, key or word belongs to.
-    """
-
-    id: int
-    form: str
-    root: Path
-    section: str
-    statement: ast.stmt
-    node: ast.expr | ast.keyword
-    owner: ast.expr | None = None
-    value: ast.expr | None = None
-    target: int = 0
-    guarded: bool = False
-    spelled: str = ""
-    double: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Blocked:
-    """Something about a root that no rewrite can be right about; `reason` ends in what to do."""
-
-    root: Path
-    node: ast.AST
-    reason: str
-
-
-@dataclass(slots=True)
-class Fork:
-    """Events with blocks inside, before they are told apart by root."""
-
-    kind: str
-    blocks: list[list[Item]]
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """A path is handed to somebody. `opaque`: who may store into it."""
-
-    id: int
-    path: Path
-    opaque: bool
-    call: ast.Call | None = None
-
-
-Item = tuple[Path, plan.Event] | Fork | Pass | plan.Leave | plan.Touch | plan.Observe | plan.MayRaise
-
-
-@dataclass(eq=False)
-class Reading:
-    """What was read out of one scope."""
-
-    scope: Scope
-    items: list[Item] = field(default_factory=list)
-    sites: dict[int, Site] = field(default_factory=dict)
-    blocked: list[Blocked] = field(default_factory=list)
-    reads: list[Site] = field(default_factory=list)
-    probes: list[Site] = field(default_factory=list)
-    guarded: list[Site] = field(default_factory=list)
-    orphans: list[Site] = field(default_factory=list)
-    forwarded: list[Site] = field(default_factory=list)
-    bare: list[Site] = field(default_factory=list)
-    dumped: list[ast.expr] = field(default_factory=list)
-    partial: set[Path] = field(default_factory=set)
-    aliens: set[Path] = field(default_factory=set)
-    locals: frozenset[str] = frozenset()
-    companion_reads: set[Path] = field(default_factory=set)
-    returned: set[Path | None] = field(default_factory=set)
-    parameters: list[str] = field(default_factory=list)
-    bases: list[Function] = field(default_factory=list)
-
-    def roots(self) -> list[Path]:
-        """Roots whose flag is stored here, in order of appearance."""
-        stored = (s.root for s in self.sites.values() if s.section in (OLD_SECTION, NEW_SECTION))
-        read = (s.root for s in self.reads if s.section == OLD_SECTION)
-        return [root for root in dict.fromkeys((*stored, *read)) if root not in self.aliens]
-
-
-def relevant(root: Path, path: Path) -> bool:
-    """Whether whoever gets `path` can see the flag of `root`: the root, its owner or one of its two sections."""
-    if path == root[: len(path)]:
-        return True
-    rest = path[len(root) :]
-    return path[: len(root)] == root and rest[:1] in ((OLD_SECTION,), (NEW_SECTION,)) and len(rest) == 1
 
 
 class Reader:
@@ -521,20 +427,6 @@ class Reader:
                 return plan.Root(number, double=True)
             self.calls[number] = value
         return plan.Root(number)
-
-    def bases(self, call: ast.Call) -> tuple[plan.Base, ...]:
-        """The states in which the called recipe leaves its result, if the project has it."""
-        name = dotted(call.func)
-        if name is None or self.depth > 8 or name[0] in self.nested:
-            return ()
-        found = self.project.function(self.module, ".".join(name))
-        if found is None:
-            return ()
-        self.reading.bases.append(found[1])
-        bases = returned_bases(*found, self.project, self.depth + 1)
-        if self.project.moved and self.depth == 0:
-            return tuple(map(plan.moved_base, bases))
-        return bases if found[0] is self.module else tuple(replace(b, here=False) for b in bases)
 
     def flag_store(self, target: ast.Attribute, value: ast.expr, index: int) -> list[Item]:
         owner = self.flag_path(target.value)
@@ -1248,122 +1140,6 @@ class FlagOf:
 
     def resolve(self, node: ast.expr) -> Path | None:
         return self.reader.path(node)
-
-
-# ── From items to the plan's events for one root ────────────────────────────────────────────────────────────────────
-
-
-def project_root(items: Iterable[Item], root: Path, reader: Reader, names: frozenset[str] | None = None) -> plan.Block:
-    """The events of one root; everything that cannot matter to it is left out."""
-    items = list(items)
-    if names is None:
-        names = frozenset(_needed(items, root))
-    return tuple(_project(items, root, reader, names))
-
-
-def _needed(items: Iterable[Item], root: Path) -> Iterator[str]:
-    for item in items:
-        if isinstance(item, Fork):
-            for block in item.blocks:
-                yield from _needed(block, root)
-        elif isinstance(item, tuple) and item[0] == root and isinstance(item[1], plan.Store):
-            for atom in item[1].value:
-                if isinstance(atom, plan.Symbol):
-                    yield from atom.reads
-
-
-def _project(items: Iterable[Item], root: Path, reader: Reader, names: frozenset[str]) -> Iterator[plan.Event]:
-    for item in items:
-        match item:
-            case Fork(kind, blocks):
-                inner = [tuple(_project(block, root, reader, names)) for block in blocks]
-                if not any(inner):
-                    continue
-                if kind == "branch":
-                    yield plan.Branch(tuple(inner))
-                elif kind == "loop":
-                    yield plan.Loop(inner[0], inner[1])
-                else:
-                    body, *handlers, orelse, final = inner
-                    yield plan.Try(body, tuple(handlers), orelse, final)
-            case Pass(number, path, opaque, call):
-                if not relevant(root, path):
-                    continue
-                if opaque:
-                    helper = helper_body(call, path, root, reader) if call is not None else None
-                    yield plan.Opaque(number) if helper is None else plan.Helper(number, helper)
-                else:
-                    yield plan.Observe(number)
-            case plan.Touch(number, touched):
-                hit = frozenset(t for t in touched if any(plan.overlap(t, n) for n in names))
-                if hit:
-                    yield plan.Touch(number, hit)
-            case plan.Leave() | plan.Observe() | plan.MayRaise():
-                yield item
-            case (path, plan.Root() as event):
-                if path == root:
-                    call_ = reader.calls.get(event.id)
-                    yield event if call_ is None else replace(event, bases=reader.bases(call_))
-                elif root[: len(path)] == path:
-                    yield plan.Root(event.id, double=event.double)
-            case (path, event):
-                if path == root:
-                    yield event
-
-
-def helper_body(call: ast.Call, path: Path, root: Path, reader: Reader) -> plan.Block | None:
-    """The events of a project function that receives the root itself, or None if it cannot be seen into."""
-    name = dotted(call.func)
-    if path != root or name is None or reader.depth > 3 or name[0] in reader.nested:
-        return None
-    found = reader.project.function(reader.module, ".".join(name))
-    if found is None:
-        return None
-    module, function = found
-    parameter = _parameter(call, path, function, reader)
-    if parameter is None or function is reader.reading.scope or function.decorator_list:
-        return None
-    inner = Reader(module, reader.project, function, reader.depth + 1)
-    reading = inner.read()
-    if module is reader.module:
-        reader.reading.bases.append(function)
-    if reading.guarded or reading.blocked:
-        return None
-    return project_root(reading.items, (parameter,), inner)
-
-
-def _parameter(call: ast.Call, path: Path, function: Function, reader: Reader) -> str | None:
-    positional = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
-    if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
-        return None
-    found = [positional[i] for i, a in enumerate(call.args) if i < len(positional) and reader.path(a) == path]
-    found += [k.arg for k in call.keywords if k.arg and reader.path(k.value) == path]
-    return found[0] if len(found) == 1 else None
-
-
-def returned_bases(module: Module, function: Function, project: Project, depth: int) -> tuple[plan.Base, ...]:
-    """The states in which a recipe function leaves the config it returns; empty if that cannot be told."""
-    key = (function, "bases")
-    cache = project.memory
-    if key in cache:
-        return cache[key]  # type: ignore[return-value]
-    cache[key] = ()
-    if any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(function)) or function.decorator_list:
-        return ()
-    reader = Reader(module, project, function, depth)
-    reading = reader.read()
-    roots = reading.returned
-    if len(roots) != 1 or None in roots or reading.guarded:
-        return ()
-    root = next(iter(roots))
-    assert root is not None
-    if root[0] == STALE or any(b.root[-len(root) :] == root or root[0] in b.root for b in reading.blocked):
-        return ()
-    block = project_root(reading.items, root, reader)
-    if len(root) != 1 or root[0] in reading.parameters:
-        return ()
-    cache[key] = plan.bases_of(block)
-    return cache[key]  # type: ignore[return-value]
 
 
 # ── Small questions about syntax ────────────────────────────────────────────────────────────────────────────────────
