@@ -9,10 +9,8 @@ import os
 import secrets
 import signal
 import stat
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType
 
 TEMPORARY = ".fsdp-migrate-"
 BACKUP = ".fsdp-migrate-backup"
@@ -56,27 +54,19 @@ def write(path: str, old: bytes, new: bytes, *, allow_hardlinks: bool = False) -
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Hold back what would end the process until the file is whole again (a few milliseconds)."""
-    if threading.current_thread() is not threading.main_thread():
-        # Python runs signal handlers in the main thread alone: nothing can be raised here.
+    """Hold back what would end the process until the file is whole again (a few milliseconds).
+
+    The signals are blocked, not handled: a handler that is put back while a signal arrives would swallow it. Where the
+    system cannot block them (Windows), the replacement is atomic all the same.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    held: list[int] = []
-
-    def hold(number: int, frame: FrameType | None) -> None:
-        held.append(number)
-
-    before = {number: signal.getsignal(number) for number in _ENDING}
-    changed = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
-    for number in changed:
-        signal.signal(number, hold)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         yield
     finally:
-        for number, handler in changed.items():
-            signal.signal(number, handler)
-        for number in held:
-            signal.raise_signal(number)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
