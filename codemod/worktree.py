@@ -132,6 +132,18 @@ def uncommitted(paths: Iterable[str]) -> tuple[dict[str, str], list[str]]:
     return dirty, homeless
 
 
+def changed_since_commit(folder: str) -> list[str]:
+    """The files of the repository around `folder` that differ from its last commit and are still there."""
+    top = toplevel(folder)
+    if top is None:
+        return []
+    try:
+        output = _ask(top, ["diff", "--name-only", "-z", "--diff-filter=d", "HEAD", "--"])
+    except GitError:
+        return []
+    return [os.path.join(top, name) for name in os.fsdecode(output).split("\0") if name]
+
+
 _REASONS = {"??": "is not committed (git does not track it)", "!!": "is not committed (git ignores it)"}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fsdp_migrate.worktree import toplevel, uncommitted
+from fsdp_migrate.worktree import changed_since_commit, toplevel, uncommitted
 
 
 def git(*arguments: str, cwd: Path) -> None:
@@ -119,3 +119,17 @@ def test_many_files_at_once(repository: Path) -> None:
 def test_toplevel(repository: Path, tmp_path: Path) -> None:
     assert toplevel("pkg") == os.path.realpath(repository)
     assert toplevel(str(tmp_path)) is None
+
+
+def test_what_differs_from_the_last_commit(repository: Path) -> None:
+    assert changed_since_commit(".") == []
+    (repository / "edited.py").write_text("2\n")
+    (repository / "pkg" / "clean.py").write_text("2\n")
+    (repository / "staged.py").unlink()
+    top = toplevel(str(repository))
+    assert top is not None
+    assert changed_since_commit("pkg") == [f"{top}/edited.py", f"{top}/pkg/clean.py"]
+
+
+def test_nothing_differs_outside_a_repository(tmp_path: Path) -> None:
+    assert changed_since_commit(str(tmp_path)) == []

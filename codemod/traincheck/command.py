@@ -15,6 +15,7 @@ from fsdp_migrate.traincheck.exchange import Versions
 from fsdp_migrate.traincheck.job import Job, Recipe
 from fsdp_migrate.traincheck.judge import Verdict, judge, not_checked
 from fsdp_migrate.traincheck.progress import shown_progress
+from fsdp_migrate.worktree import changed_since_commit
 
 EXIT_FAILED = 1
 EXIT_COULD_NOT = 2
@@ -74,8 +75,9 @@ def train_check(
 ) -> None:
     """Train the recipes of TARGETS for a few steps, scaled down to this machine.
 
-    A target is a file, FILE::FUNCTION or a folder. Every recipe with Megatron FSDP on is trained with FSDP and with
-    plain DDP on the same data, saved, loaded and resumed.
+    A target is a file, FILE::FUNCTION or a folder; the default is every file that differs from the last commit, which
+    is what a migration just wrote. Every recipe with Megatron FSDP on is trained with FSDP and with plain DDP on the
+    same data, saved, loaded and resumed.
     """
     options = plan.Options(
         steps=steps, layers=layers, hidden=hidden, seq_length=seq_length, baseline=baseline, checkpoint=checkpoint
@@ -104,10 +106,14 @@ def train_check(
 
 def _recipes(targets: Sequence[str], settings_files: Sequence[Path]) -> tuple[Recipe, ...]:
     found = [recipe for file in settings_files for recipe in recipes.from_file(file)]
+    if not targets and not settings_files:
+        targets = [path for path in changed_since_commit(".") if path.endswith(".py")]
     if targets:
         found += recipes.traced(targets)
     if not found and not settings_files and not targets:
-        raise recipes.NoRecipesError("name what to check: a recipe's FILE, FILE::FUNCTION or a folder")
+        raise recipes.NoRecipesError(
+            "no Python file differs from the last commit; name what to check: FILE, FILE::FUNCTION or a folder"
+        )
     return tuple(found)
 
 
