@@ -198,8 +198,9 @@ def test_a_file_of_somebody_else_is_replaced_where_that_is_allowed(open_file: Pa
 
 
 WRITER = """
-import sys
+import signal, sys
 from fsdp_migrate.write import write
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job starts with it ignored
 path, a, b = sys.argv[1], b"a" * 300_000, b"b" * 200_000
 print("ready", flush=True)
 while True:
