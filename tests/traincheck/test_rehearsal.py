@@ -102,7 +102,8 @@ def test_the_report_says_what_a_rehearsal_does_not_show(installed: dict[str, Any
 def test_all_strategies_on_the_newest_release(rehearse: Rehearse, megatron_core: Callable[[str], list[Path]]) -> None:
     tensor_parallel = {**SHARDED, "model.tensor_model_parallel_size": 2, "model.gated_linear_unit": True}
     report = rehearse({**strategies(), "tensor_parallel": tensor_parallel}, python_path=megatron_core("0.19.2"))
-    assert report["versions"]["megatron_core"] == "0.19.2"
+    # Unpacked inside a git repository, it appends the commit.
+    assert report["versions"]["megatron_core"].partition("+")[0] == "0.19.2"
     for name, recipe in report["recipes"].items():
         assert state(recipe, "parity")[0] == "passed", name
         assert "weights and moments" in state(recipe, "checkpoint")[1]
