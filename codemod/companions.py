@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fsdp_migrate.cases import Case, Draft
+from fsdp_migrate.cases import Case, Draft, Example
 from fsdp_migrate.findings import Severity
 from fsdp_migrate.transforms.plan import Companion
 from fsdp_migrate.upstream import COMPANIONS
@@ -47,3 +47,26 @@ def _draft(case: Case, companion: Companion) -> Draft:
         else "checkpoint.pretrained_checkpoint may have the old format; convert it, then --unsafe-fixes"
     )
     return Draft(Severity.WARNING, message, spot.place, part=companion.name, safe=companion.safe, why=why)
+
+
+# ── Examples: the same recipe, complete, off, in library code, and without the companion at hand ────────────────────
+
+_FLAG_LINE = "    cfg.ddp.use_megatron_fsdp = True"
+_LINES = {name: f"    cfg.{name} = {value!r}".replace("'", '"') for name, value in COMPANIONS.items()}
+
+
+def _recipe(*lines: str) -> str:
+    return "\n".join(["def recipe():", "    cfg = base()", *lines, "    return cfg", ""])
+
+
+VALID = (
+    Example(_recipe(_FLAG_LINE, *_LINES.values())),
+    Example(_recipe("    cfg.ddp.use_megatron_fsdp = False")),
+    Example("class C:\n    def on(self):\n        self.ddp.use_megatron_fsdp = True\n"),
+)
+
+
+def lacking(name: str) -> tuple[Example, ...]:
+    """A recipe that lacks one companion, and what becomes of it."""
+    rest = [line for other, line in _LINES.items() if other != name]
+    return (Example(_recipe(_FLAG_LINE, *rest), _recipe(_FLAG_LINE, _LINES[name], *rest)),)

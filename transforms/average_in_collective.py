@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fsdp_migrate.cases import Case, Draft, Example, Rule
-from fsdp_migrate.companions import missing
+from fsdp_migrate.cases import Case, Draft, Rule
+from fsdp_migrate.companions import VALID, lacking, missing
 from fsdp_migrate.findings import Severity
 from fsdp_migrate.upstream import AVERAGE
 
@@ -37,49 +37,6 @@ since 0.4.0 they do so only unless ddp.disable_symmetric_registration is set."""
     safety="Safe to add. Changing an explicit True is unsafe: somebody wrote it.",
     source="megatron-bridge 0.4.0 and later, training/config.py",
     check=check,
-    valid=(
-        Example(
-            """\
-def recipe():
-    cfg = base()
-    cfg.ddp.use_megatron_fsdp = True
-    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"
-    cfg.ddp.average_in_collective = False
-    cfg.checkpoint.ckpt_format = "fsdp_dtensor"
-    return cfg
-""",
-        ),
-        Example(
-            """\
-def recipe():
-    cfg = base()
-    cfg.ddp.use_megatron_fsdp = False
-    return cfg
-""",
-        ),
-        Example(
-            "class C:\n    def on(self):\n        self.ddp.use_megatron_fsdp = True\n",
-        ),
-    ),
-    invalid=(
-        Example(
-            """\
-def recipe():
-    cfg = base()
-    cfg.ddp.use_megatron_fsdp = True
-    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"
-    cfg.checkpoint.ckpt_format = "fsdp_dtensor"
-    return cfg
-""",
-            """\
-def recipe():
-    cfg = base()
-    cfg.ddp.use_megatron_fsdp = True
-    cfg.ddp.average_in_collective = False
-    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"
-    cfg.checkpoint.ckpt_format = "fsdp_dtensor"
-    return cfg
-""",
-        ),
-    ),
+    valid=VALID,
+    invalid=lacking(AVERAGE),
 )

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fsdp_migrate.cases import Case, Draft, Example, Rule
-from fsdp_migrate.companions import missing
+from fsdp_migrate.cases import Case, Draft, Rule
+from fsdp_migrate.companions import VALID, lacking, missing
 from fsdp_migrate.findings import Severity
 from fsdp_migrate.upstream import CKPT_FORMAT
 
@@ -46,49 +46,6 @@ is no choice about FSDP and is changed where it stands, if every path from there
     safety="Safe; unsafe where only checkpoint.pretrained_checkpoint is set: that directory has its own format.",
     source="megatron-bridge 0.6.2, training/config.py:1099 and 1391",
     check=check,
-    valid=(
-        Example(
-            """\
-def recipe():
-    cfg = base()
-    cfg.ddp.use_megatron_fsdp = True
-    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"
-    cfg.ddp.average_in_collective = False
-    cfg.checkpoint.ckpt_format = "fsdp_dtensor"
-    return cfg
-""",
-        ),
-        Example(
-            """\
-def recipe():
-    cfg = base()
-    cfg.ddp.use_megatron_fsdp = False
-    return cfg
-""",
-        ),
-        Example(
-            "class C:\n    def on(self):\n        self.ddp.use_megatron_fsdp = True\n",
-        ),
-    ),
-    invalid=(
-        Example(
-            """\
-def recipe():
-    cfg = base()
-    cfg.ddp.use_megatron_fsdp = True
-    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"
-    cfg.ddp.average_in_collective = False
-    return cfg
-""",
-            """\
-def recipe():
-    cfg = base()
-    cfg.ddp.use_megatron_fsdp = True
-    cfg.checkpoint.ckpt_format = "fsdp_dtensor"
-    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"
-    cfg.ddp.average_in_collective = False
-    return cfg
-""",
-        ),
-    ),
+    valid=VALID,
+    invalid=lacking(CKPT_FORMAT),
 )

@@ -578,7 +578,7 @@ class _Run:
         self.raised = []
         returns: set[State] = set()
         try:
-            leaving, self.leave_into = getattr(self, "leave_into", None), returns
+            leaving, self.leave_into = self.leave_into, returns
             flow = self.block(body, states)
             self.leave_into = leaving
         finally:

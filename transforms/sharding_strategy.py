@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fsdp_migrate.cases import Case, Draft, Example, Rule
-from fsdp_migrate.companions import missing
+from fsdp_migrate.cases import Case, Draft, Rule
+from fsdp_migrate.companions import VALID, lacking, missing
 from fsdp_migrate.findings import Severity
 from fsdp_migrate.upstream import STRATEGY
 
@@ -37,49 +37,6 @@ optimizer state, and nothing says so. A strategy that the recipe sets is kept; "
     safety="Safe: nothing in the scope, its helpers or its base had chosen a strategy for FSDP.",
     source="megatron-core 0.19.2, core/distributed/distributed_data_parallel_config.py",
     check=check,
-    valid=(
-        Example(
-            """\
-def recipe():
-    cfg = base()
-    cfg.ddp.use_megatron_fsdp = True
-    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"
-    cfg.ddp.average_in_collective = False
-    cfg.checkpoint.ckpt_format = "fsdp_dtensor"
-    return cfg
-""",
-        ),
-        Example(
-            """\
-def recipe():
-    cfg = base()
-    cfg.ddp.use_megatron_fsdp = False
-    return cfg
-""",
-        ),
-        Example(
-            "class C:\n    def on(self):\n        self.ddp.use_megatron_fsdp = True\n",
-        ),
-    ),
-    invalid=(
-        Example(
-            """\
-def recipe():
-    cfg = base()
-    cfg.ddp.use_megatron_fsdp = True
-    cfg.ddp.average_in_collective = False
-    cfg.checkpoint.ckpt_format = "fsdp_dtensor"
-    return cfg
-""",
-            """\
-def recipe():
-    cfg = base()
-    cfg.ddp.use_megatron_fsdp = True
-    cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"
-    cfg.ddp.average_in_collective = False
-    cfg.checkpoint.ckpt_format = "fsdp_dtensor"
-    return cfg
-""",
-        ),
-    ),
+    valid=VALID,
+    invalid=lacking(STRATEGY),
 )
