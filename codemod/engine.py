@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from fsdp_migrate.cases import MOVE, Draft
+from fsdp_migrate.cases import MOVE, Case, Draft
 from fsdp_migrate.findings import Applicability, Edit, Finding, Fix, Place, Result, apply_edits
 from fsdp_migrate.languages import Asked, Found, UnreadableError, reader
 from fsdp_migrate.lines import Lines
 from fsdp_migrate.python.project import Project
-from fsdp_migrate.registry import rules
-from fsdp_migrate.segments import Container, Document, Segment, container, unfold
+from fsdp_migrate.registry import codes, rules
+from fsdp_migrate.segments import Container, Document, Segment, Whole, container, unfold
 from fsdp_migrate.upstream import FLAG
+
+if TYPE_CHECKING:
+    from fsdp_migrate.suppress import Ignore, Remarks
 
 _BUG = "this is a bug in fsdp-migrate: please report it with this file"
 
@@ -38,38 +42,115 @@ def migrate(source: bytes, path: str, choice: Choice, project: Project) -> Resul
         return unchanged.failed("is of no kind that this tool knows; nothing was changed")
     try:
         document = kind.decode(source)
-        findings = _findings(kind, document, path, choice, project)
+        look = _look(kind, document, path, choice, project)
     except UnreadableError as error:
         return unchanged.failed(f"{error}; nothing was changed")
     except RecursionError:
         return unchanged.failed("is nested too deeply to be looked at; nothing was changed")
-    fixed = [f for f in findings if f.fix is not None and _wanted(f.fix, choice)]
-    result = Result(path, source, source, tuple(findings))
-    if not fixed:
+    result = Result(path, source, source, look.all, suppressed=look.suppressed)
+    fixed = _pending(look.findings, choice)
+    # A comment may stand on a line that a move takes away, so comments are repaired behind everything else.
+    late = _pending(look.comments, choice)
+    if fixed and choice.lines:
+        late = []
+    if not fixed and not late:
         return result
     try:
-        new = document.encode(apply_edits(document.text, (e for f in fixed if f.fix for e in f.fix.edits)))
+        new = _applied(document, fixed or late)
+        result = replace(result, output=new, fixed=(*fixed, *late))
+        with project.after_the_move():
+            if fixed and not choice.lines:
+                document = kind.decode(new)
+                again = _look(kind, document, path, choice, project)
+                if repairs := _pending(again.comments, choice):
+                    result = replace(result, output=_applied(document, repairs))
+            problem = _recheck(kind, result, choice, project)
+    except UnreadableError as error:
+        problem = f"the rewritten file {error}"
     except (ValueError, UnicodeEncodeError) as error:
         return result.failed(f"its fixes cannot be applied together ({error}); {_BUG}")
-    result = Result(path, source, new, tuple(findings), tuple(fixed))
-    problem = _recheck(kind, result, choice, project)
     return result.failed(f"{problem}; nothing was changed; {_BUG}") if problem else result
+
+
+def _pending(findings: Iterable[Finding], choice: Choice) -> list[Finding]:
+    return [f for f in findings if f.fix is not None and _wanted(f.fix, choice)]
 
 
 def _wanted(fix: Fix, choice: Choice) -> bool:
     return bool(fix.edits) and (fix.applicability is Applicability.SAFE or choice.unsafe)
 
 
-def _findings(kind: Container, document: Document, path: str, choice: Choice, project: Project) -> list[Finding]:
+def _applied(document: Document, fixed: Iterable[Finding]) -> bytes:
+    return document.encode(apply_edits(document.text, (e for f in fixed if f.fix for e in f.fix.edits)))
+
+
+@dataclass(slots=True)
+class _Look:
+    """What one look at a file gave: findings about the code, those about comments that exempt, and the exempted."""
+
+    findings: list[Finding]
+    comments: list[Finding]
+    suppressed: tuple[Finding, ...]
+
+    @property
+    def all(self) -> tuple[Finding, ...]:
+        return tuple(sorted((*self.findings, *self.comments), key=lambda f: (f.place, f.code)))
+
+
+def _look(kind: Container, document: Document, path: str, choice: Choice, project: Project) -> _Look:
     findings: list[Finding] = []
     asked = Asked(path, project, choice.target, document.encoding)
     lines = Lines(document.text)
-    for segment in unfold(kind.split(document, path)):
+    segments = list(unfold(kind.split(document, path)))
+    kept = _Kept(document.text, path, segments)
+    for segment in segments:
         for found in _read(segment, asked):
             case = replace(found.case, companions="none") if segment.quotes else found.case
-            drafts = [(rule.code, draft) for rule in rules() for draft in rule.check(case)]
-            findings += _with_fixes(_Sited(found, segment, Lines(segment.text), lines), drafts, choice)
-    return sorted(findings, key=lambda f: (f.place, f.code))
+            findings += _with_fixes(_Sited(found, segment, Lines(segment.text), lines), _drafts(case), choice, kept)
+    comments: list[Finding] = []
+    if remarks := kept.remarks(choice, lines):
+        whole = Whole("text", document.text)
+        comments = _with_fixes(_Sited(remarks, whole, lines, lines), _drafts(remarks.case), choice, kept)
+    return _Look(findings, comments, tuple(kept.suppressed))
+
+
+def _drafts(case: Case) -> list[Drafted]:
+    return [(rule.code, draft) for rule in rules() for draft in rule.check(case)]
+
+
+class _Kept:
+    """The comments of a file that exempt findings, and what they exempted so far."""
+
+    def __init__(self, text: str, path: str, segments: Sequence[Segment]) -> None:
+        self.suppressed: list[Finding] = []
+        self.used: set[tuple[int, str]] = set()
+        self.ignores: list[Ignore] = []
+        if _COMMENT in text:
+            from fsdp_migrate.suppress import read as ignores
+
+            self.ignores = [ignore for segment in segments for ignore in ignores(segment, path)]
+
+    def exempts(self, code: str, draft: Draft, lines: Lines, *, counts: bool) -> bool:
+        """Whether a comment exempts a finding. It is remembered; `counts`: the run asked for the finding."""
+        if not self.ignores:
+            return False
+        span = lines.offsets(draft.place)
+        hits = [(n, ignore) for n, ignore in enumerate(self.ignores) if ignore.covers_finding(code, *span)]
+        self.used |= {(n, code) for n, _ in hits}
+        if hits and counts:
+            why = f"exempted by a comment: {hits[0][1].reason or 'no reason given'}"
+            self.suppressed.append(Finding(code, draft.severity, draft.message, draft.place, why=why))
+        return bool(hits)
+
+    def remarks(self, choice: Choice, lines: Lines) -> Remarks | None:
+        if not self.ignores:
+            return None
+        from fsdp_migrate.suppress import remarks
+
+        return remarks(self.ignores, self.used, codes(), choice.codes, lines)
+
+
+_COMMENT = "fsdp-migrate:"
 
 
 def _read(segment: Segment, asked: Asked) -> Sequence[Found]:
@@ -106,10 +187,13 @@ class _Sited:
         return tuple(self.segment.edit(edit) for edit in self.found.edits(parts))
 
 
-def _with_fixes(case: _Sited, drafts: Sequence[Drafted], choice: Choice) -> list[Finding]:
+def _with_fixes(case: _Sited, drafts: Sequence[Drafted], choice: Choice, kept: _Kept) -> list[Finding]:
     drafts = [(code, case.sited(draft)) for code, draft in drafts]
-    chosen = [(code, d) for code, d in drafts if code in choice.codes and _in_lines(d, choice.lines)]
-    # A move is one piece: if one of its findings is not asked for, none of it is applied.
+    asked = [(code, d) for code, d in drafts if code in choice.codes and _in_lines(d, choice.lines)]
+    chosen = [(code, d) for code, d in drafts if not kept.exempts(code, d, case.outer, counts=(code, d) in asked)]
+    exempted = len(drafts) > len(chosen)
+    chosen = [drafted for drafted in chosen if drafted in asked]
+    # A move is one piece: if one of its findings is not asked for, or exempted, none of it is applied.
     blocked = {d.part for code, d in drafts if d.part == MOVE and (code, d) not in chosen and code != "FSDP021"}
     parts = frozenset(d.part for _, d in chosen if d.part and (d.safe or choice.unsafe)) - blocked
     fix, problem = _fix(case, parts, Applicability.SAFE)
@@ -120,7 +204,11 @@ def _with_fixes(case: _Sited, drafts: Sequence[Drafted], choice: Choice) -> list
         if draft.part in parts and fix is not None:
             mine, why = fix, ""
         elif draft.part in blocked:
-            why = "the move belongs together with findings that are not selected; select FSDP0 to apply it"
+            why = (
+                "the move belongs together with a finding that a comment exempts; exempt both or none"
+                if exempted
+                else "the move belongs together with findings that are not selected; select FSDP0 to apply it"
+            )
         elif draft.part and not draft.safe:
             mine, _ = _fix(case, parts | {draft.part}, Applicability.UNSAFE)
         elif draft.part and problem:
@@ -150,20 +238,15 @@ def _fix(case: _Sited, parts: frozenset[str], applicability: Applicability) -> t
 
 def _recheck(kind: Container, result: Result, choice: Choice, project: Project) -> str:
     """Why a result must not be written, or an empty string."""
-    try:
-        document = kind.decode(result.output)
-        with project.after_the_move():
-            again = _findings(kind, document, result.path, choice, project)
-    except UnreadableError as error:
-        return f"the rewritten file {error}"
+    document = kind.decode(result.output)
+    again = _look(kind, document, result.path, choice, project)
     if choice.lines:
         return ""
-    pending = [f for f in again if f.fix is not None and _wanted(f.fix, choice)]
-    if pending:
+    if pending := _pending(again.all, choice):
         return f"a second run would edit again ({pending[0].code} on line {pending[0].place.line})"
     out_of_scope = FLAG not in document.text
-    if _kinds(again) != _kinds(result.remaining) and not out_of_scope:
-        return f"a second run would report something else ({_difference(again, result.remaining)})"
+    if _kinds(again.all) != _kinds(result.remaining) and not out_of_scope:
+        return f"a second run would report something else ({_difference(again.all, result.remaining)})"
     return ""
 
 

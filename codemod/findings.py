@@ -66,7 +66,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one file. `error` means that it could not be looked at or not be changed, and says why."""
+    """What became of one file. `error` means that it could not be looked at or not be changed, and says why.
+
+    `suppressed` are findings that a comment in the file exempts: not among `findings`, and never fixed.
+    """
 
     path: str
     source: bytes
@@ -74,6 +77,7 @@ class Result:
     findings: tuple[Finding, ...] = ()
     fixed: tuple[Finding, ...] = ()
     error: str = ""
+    suppressed: tuple[Finding, ...] = ()
 
     @property
     def changed(self) -> bool:

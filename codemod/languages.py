@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
@@ -60,3 +60,49 @@ def reader(language: str) -> Read:
     module, _, name = _READERS[language].partition(":")
     read: Read = getattr(import_module(module), name)
     return read
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A statement, an entry, an argument: what a comment above it is about.
+
+    `simple`: a comment behind its last line is about the whole of it.
+    """
+
+    start: int
+    end: int
+    simple: bool = False
+
+
+class Commented(Protocol):
+    """What a language knows about its comments. All offsets are characters of the segment."""
+
+    def comments(self, text: str, kind: str) -> list[tuple[int, int]]:
+        """The comments of a text, with their marks. `kind` is the kind of file that the text stands in."""
+        ...
+
+    def items(self, text: str) -> list[Item]: ...
+
+    def meaning(self, text: str) -> Hashable:
+        """What stays the same when only comments are added.
+
+        Raises:
+            UnreadableError: the text is not of this language.
+        """
+        ...
+
+
+_COMMENTED = {
+    "python": "fsdp_migrate.python.comments",
+    "shell": "fsdp_migrate.shell.comments",
+    "yaml": "fsdp_migrate.config.yaml_comments",
+    "json": "fsdp_migrate.config.json_comments",
+    "toml": "fsdp_migrate.config.toml_comments",
+    "text": "fsdp_migrate.documents.comments",
+}
+
+
+def commented(language: str) -> Commented:
+    """The module that knows the comments of this language."""
+    module: Commented = import_module(_COMMENTED[language])
+    return module

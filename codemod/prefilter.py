@@ -6,6 +6,9 @@ import re
 
 from fsdp_migrate.upstream import FLAG
 
+# What the tool's own comments begin with: one that nothing needs any more is reported.
+MARK = "fsdp-migrate: ignore"
+_MARK = MARK.encode()
 _FLAG = FLAG.encode()
 # A store of False into ddp is the new spelling of "off": nothing to move, nothing to add.
 _DONE = re.compile(rb"\bddp\.use_megatron_fsdp[ \t]*=[ \t]*False\b[^=]*$")
@@ -19,8 +22,8 @@ _CONTAINER = re.compile(rb"\bConfigContainer\(")
 
 
 def may_matter(data: bytes) -> bool:
-    """Whether a file of any kind names the flag at all."""
-    return _FLAG in data
+    """Whether a file of any kind names the flag at all, or speaks to this tool."""
+    return _FLAG in data or _MARK in data
 
 
 def python_may_matter(data: bytes) -> bool:
@@ -56,7 +59,9 @@ _SECTION = re.compile(rb"\b(?:dist|ddp)\b|\bDistributedInitConfig\b")
 
 
 def kind_may_matter(kind: str, data: bytes) -> bool:
-    """Whether a file of this kind could have the moved flag, or switch it on."""
+    """Whether a file of this kind could have the moved flag, switch it on, or speak to this tool."""
+    if _MARK in data:
+        return True
     if kind == "python":
         return python_may_matter(data)
-    return may_matter(data) and _SECTION.search(data) is not None
+    return _FLAG in data and _SECTION.search(data) is not None

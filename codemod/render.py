@@ -138,6 +138,7 @@ class Totals:
     found: Counter[str] = field(default_factory=Counter)
     fixed: Counter[str] = field(default_factory=Counter)
     hidden: Counter[str] = field(default_factory=Counter)
+    suppressed: int = 0
     left: int = 0  # findings that make a run exit 1
     files: int = 0
 
@@ -147,6 +148,7 @@ class Totals:
         self.changed += result.changed
         self.written += outcome.written
         self.files += bool(result.findings)
+        self.suppressed += len(result.suppressed)
         self.found.update(finding.code for finding in result.findings)
         self.fixed.update(finding.code for finding in result.fixed)
         for finding in result.remaining:
@@ -182,6 +184,8 @@ class Totals:
             yield f"{fixed} can be fixed: see {them} with --diff, apply {them} with --write."
         if hidden := self.hidden.total():
             yield f"{hidden} more can be fixed with --unsafe-fixes, which may change what the code does."
+        if self.suppressed:
+            yield f"{_count(self.suppressed, 'finding')} exempted by comments."
         if self.errors:
             yield f"{_count(self.errors, 'file')} failed; the messages say what to do."
 

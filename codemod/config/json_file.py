@@ -175,6 +175,11 @@ def _joined(edits: list[Edit]) -> list[Edit]:
     return list(joined.values())
 
 
+def syntax_tree(text: str) -> Syntax:
+    """The root of the grammar's tree, which has the comments."""
+    return _parser().parse(text.encode("utf-8")).root_node
+
+
 @cache
 def _parser() -> Parser:
     import tree_sitter_json

@@ -247,6 +247,11 @@ def _spelled(value: Value, quote: str = '"') -> str:
     return str(value.data).lower() if isinstance(value.data, bool) else f"{quote}{value.data}{quote}"
 
 
+def syntax_tree(text: str) -> Syntax:
+    """The root of the grammar's tree, which has the comments."""
+    return _parser().parse(text.encode("utf-8")).root_node
+
+
 @cache
 def _parser() -> Parser:
     import tree_sitter_toml

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from fsdp_migrate.prefilter import MARK
 from fsdp_migrate.segments import Excerpt, Line, Segment, Whole, lines_of
 from fsdp_migrate.upstream import FLAG, NEW_SECTION, OLD_SECTION
 
@@ -239,4 +240,4 @@ def rest_of(text: str, covered: Iterable[tuple[int, int]]) -> list[Segment]:
         position = end
     parts.append(text[position:])
     left = "".join(parts)
-    return [Whole("text", left)] if FLAG in left else []
+    return [Whole("text", left)] if FLAG in left or MARK in left else []

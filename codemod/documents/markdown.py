@@ -37,6 +37,14 @@ def pieces(text: str) -> list[Segment]:
     return [*found, *rest_of(text, covered)]
 
 
+def fences(text: str) -> list[tuple[int, int]]:
+    """The blocks of code, with the lines of their fences."""
+    return [
+        (text.rfind("\n", 0, max(0, start - 1)) + 1, text.find("\n", end) + 1 or len(text))
+        for start, end, _, _ in _blocks(text)
+    ]
+
+
 def _blocks(text: str) -> Iterator[tuple[int, int, str, str]]:
     """Start and end of what stands between fences, the info string, and the quote marks before each line."""
     opened: re.Match[str] | None = None

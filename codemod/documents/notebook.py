@@ -19,6 +19,7 @@ from fsdp_migrate.documents import markdown
 from fsdp_migrate.documents.code import completed, language_of, python_lines, segments_of
 from fsdp_migrate.findings import Edit
 from fsdp_migrate.languages import UnreadableError
+from fsdp_migrate.prefilter import MARK
 from fsdp_migrate.segments import Document, Excerpt, Line, Nested, Segment, decode, lines_of
 from fsdp_migrate.upstream import FLAG
 
@@ -47,10 +48,10 @@ def split(document: Document, path: str) -> Sequence[Segment]:
             program, others = _code(cell)
             programs += [program] if program is not None else []
             found += others
-        elif FLAG in cell.text:
+        elif FLAG in cell.text or MARK in cell.text:
             found += [Nested(cell, inner) for inner in markdown.pieces(cell.text)]
     joined = Program(tuple(programs))
-    return [joined, *found] if FLAG in joined.text else found
+    return [joined, *found] if FLAG in joined.text or MARK in joined.text else found
 
 
 def cell_lines(text: str) -> list[int]:
