@@ -23,13 +23,18 @@ class Options:
     """What a run asks for.
 
     `select` and `ignore` are code prefixes (nothing selected: every rule that is on by itself). `unsafe` applies fixes
-    that want a second look. `target` is the Bridge release the code is for: 0.4, 0.5, 0.6 or main.
+    that want a second look. `target` is the Bridge release the code is for: 0.4, 0.5, 0.6 or main. `root_names` and
+    `section_names` are what a project calls roots and sections beside Bridge's own names.
+
+    Settings files are not read here: `settings.Chosen().options(path)` gives the options that hold for a file.
     """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     unsafe: bool = False
     target: str = ""
+    root_names: tuple[str, ...] = ()
+    section_names: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 def migrate_source(source: bytes, path: str, options: Options = Options(), *, lines: Lines = ()) -> Result:

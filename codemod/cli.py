@@ -17,11 +17,11 @@ import click
 from fsdp_migrate import __version__
 
 if TYPE_CHECKING:
-    from fsdp_migrate.api import Options
     from fsdp_migrate.findings import Result
     from fsdp_migrate.progress import Progress
     from fsdp_migrate.render import Totals
     from fsdp_migrate.run import Found, Outcome, Ranges
+    from fsdp_migrate.settings import Chosen
 
 PROGRAM = "fsdp-migrate"
 TARGETS = ("0.4", "0.5", "0.6", "main")
@@ -133,10 +133,15 @@ def cli() -> None:
 @click.option(
     "--select", multiple=True, callback=_known_codes, metavar="CODES", help="Only these rules (FSDP0,FSDP101)."
 )
+@click.option("--extend-select", multiple=True, callback=_known_codes, metavar="CODES", help="These rules as well.")
 @click.option("--ignore", multiple=True, callback=_known_codes, metavar="CODES", help="Not these rules.")
 @click.option("--lines", multiple=True, type=_LineRange(), help="Only findings in these lines of FILE, only that file.")
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out what matches, in .gitignore's syntax.")
 @click.option("--include", multiple=True, metavar="PATTERN", help="Below folders, look only at what matches.")
+@click.option("--force-exclude", is_flag=True, help="Leave out what is excluded although it was named; for hooks.")
+@click.option("--config", multiple=True, metavar="FILE|KEY=VALUE", help="A settings file to use alone, or a setting.")
+@click.option("--isolated", is_flag=True, help="Read no settings files.")
+@click.option("--show-settings", is_flag=True, help="Print what holds for PATHS and where it comes from, and stop.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Most worker processes.  [default: the CPUs]")
 @click.option("--target", type=click.Choice(TARGETS), help="The Megatron-Bridge release to migrate to.")
 @click.option("--stdin-filename", metavar="NAME", help="With PATHS '-': the name of the file that stdin holds.")
@@ -153,10 +158,13 @@ def migrate(**arguments: Any) -> int:
     Without an option it reports what it finds in PATHS (default: the working directory) and changes nothing.
     A PATHS of '-' reads one file from stdin and writes the result, or with --diff the diff, to stdout.
     """
-    run = _Run(arguments)
+    from fsdp_migrate.settings import SettingsError
+
     try:
-        status = run.main()
+        status = _Run(arguments).main()
         sys.stdout.flush()
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from error
     except BrokenPipeError:
         # Whoever read our output has seen enough. Nothing may be flushed to it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -179,6 +187,7 @@ class _Run:
         self.train: bool = arguments["train_check"]
         self.written: list[str] = []
         self.differs = False
+        self.chosen = _chosen(arguments)
         self.exclude: tuple[str, ...] = arguments["exclude"]
         self.include: tuple[str, ...] = arguments["include"]
         self.stdin_filename: str | None = arguments["stdin_filename"]
@@ -188,12 +197,8 @@ class _Run:
         self.quiet: bool = arguments["quiet"]
         self.verbose: bool = arguments["verbose"]
         self.jobs: int | None = arguments["jobs"]
-        self.selection = {
-            "select": arguments["select"],
-            "ignore": arguments["ignore"],
-            "unsafe": arguments["unsafe_fixes"],
-            "target": arguments["target"] or "",
-        }
+        self.force_exclude: bool = arguments["force_exclude"]
+        self.show_settings: bool = arguments["show_settings"]
         self.lines: tuple[tuple[str, int, int], ...] = arguments["lines"]
         self.colour = _wants_colour(arguments["color"], sys.stdout)
         self.error_colour = _wants_colour(arguments["color"], sys.stderr)
@@ -217,6 +222,8 @@ class _Run:
             raise click.UsageError("--stdin-filename goes with a PATHS of '-': add it")
 
     def main(self) -> int:
+        if self.show_settings:
+            return self._settings()
         if self.paths == ["-"]:
             return self._stdin()
         from fsdp_migrate.progress import Progress
@@ -239,6 +246,14 @@ class _Run:
         status = max(totals.exit_code(only_changes=self.diff and not self.check), int(self.differs))
         return max(status, self._trained()) if self.train else status
 
+    def _settings(self) -> int:
+        from fsdp_migrate.settings import listing
+
+        paths = [self.stdin_filename or STDIN_NAME] if self.paths == ["-"] else self.paths or ["."]
+        for position, path in enumerate(paths):
+            _print("\n" * bool(position) + f"# {path}\n" + "".join(listing(self.chosen.settings(path))))
+        return 0
+
     def _trained(self) -> int:
         """Train the recipes in the files that were written."""
         from fsdp_migrate.traincheck.command import train_check
@@ -258,7 +273,8 @@ class _Run:
 
         progress.update("Verifying", 0)
         try:
-            kept, verdicts = verified(outcomes, self.selection["target"])
+            # Recipes of one run are for one release: the one that the working directory's settings name.
+            kept, verdicts = verified(outcomes, self.chosen.settings(".").get("target"))
         except TraceError as error:
             raise click.ClickException(f"--verify could not be done: {error}") from error
         progress.hide()
@@ -272,7 +288,14 @@ class _Run:
         from fsdp_migrate.run import find
 
         paths = self.paths or [file for file, _, _ in self.lines] or ["."]
-        found = find(paths, exclude=self.exclude, include=self.include, report=progress.update)
+        found = find(
+            paths,
+            exclude=self.exclude,
+            include=self.include,
+            left_out=self.chosen.left_out(),
+            left_out_if_named=self.force_exclude,
+            report=progress.update,
+        )
         if self.lines:
             found.keep(self._ranges(found.paths))
         for skipped in found.skipped:
@@ -297,7 +320,7 @@ class _Run:
             return
         task = partial(
             migrate,
-            options=self._options(),
+            options=self.chosen.options,
             lines=self._ranges(paths),
             frozen=frozenset(path for path, reason in found.frozen.items() if reason),
             verbose=self.verbose,
@@ -306,11 +329,6 @@ class _Run:
             progress.update("Migrating", done, len(paths))
             if result is not None:
                 yield Outcome(result, found.frozen[result.path])
-
-    def _options(self) -> Options:
-        from fsdp_migrate.api import Options
-
-        return Options(**self.selection)
 
     def _written(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Write what changed. Only now: every file was analysed as it was before this run."""
@@ -411,7 +429,7 @@ class _Run:
 
         name = self.stdin_filename or STDIN_NAME
         source = sys.stdin.buffer.read()
-        result = migrate_source(source, name, self._options(), lines=self._ranges([name]).get(name, ()))
+        result = migrate_source(source, name, self.chosen.options(name), lines=self._ranges([name]).get(name, ()))
         if frozen := frozen_reason(name, source):
             result = replace(result, output=source, fixed=())
         is_filter = not (self.diff or self.check)
@@ -429,6 +447,26 @@ class _Run:
                 _print(piece)
         self._finish(totals)
         return totals.exit_code(only_changes=self.diff and not self.check)
+
+
+def _chosen(arguments: dict[str, Any]) -> Chosen:
+    """What the command line says about settings."""
+    from fsdp_migrate.settings import Chosen, Settings, inline
+
+    names = ("select", "extend_select", "ignore", "exclude", "include", "target", "unsafe_fixes")
+    given = {name.replace("_", "-"): arguments[name] for name in names if arguments[name]}
+    settings = Settings(given, {key: f"--{key}" for key in given})
+    file = ""
+    for text in arguments["config"]:
+        if "=" in text and not os.path.exists(text):
+            settings = settings.over(inline(text))
+        elif file:
+            raise click.UsageError("--config names two files: leave one of them out")
+        else:
+            file = text
+    if file and arguments["isolated"]:
+        raise click.UsageError("--isolated reads no settings files: leave it or --config FILE out")
+    return Chosen(settings, os.path.abspath(file) if file else "", arguments["isolated"])
 
 
 def _wants_colour(choice: str, stream: TextIO) -> bool:

@@ -68,6 +68,7 @@ class Found:
     frozen: dict[str, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     skipped: list[Problem] = field(default_factory=list)
+    excluded: list[Problem] = field(default_factory=list)
     looked_at: int = 0
 
     @property
@@ -85,9 +86,15 @@ def find(
     exclude: Sequence[str] = (),
     include: Sequence[str] = (),
     is_wanted: Callable[[bytes], bool] = may_matter,
+    left_out: Callable[[str], str] = lambda path: "",
+    left_out_if_named: bool = False,
     report: Report | None = None,
 ) -> Found:
-    """Read every file below `paths`; keep those that the migration has to look at, each once, in the order of names."""
+    """Read every file below `paths`; keep those that the migration has to look at, each once, in the order of names.
+
+    `left_out` says why a file does not count, if it does not. It is not asked about files that were named, unless
+    `left_out_if_named`.
+    """
     found = Found()
     hits: dict[str, tuple[str, str]] = {}  # by the file's real path: two names of one file are one file
     for item in discover(paths, exclude=exclude, include=include):
@@ -95,6 +102,9 @@ def find(
             found.problems.append(item)
             continue
         path, reason = item.path, ""
+        if (why := left_out(path)) and (left_out_if_named or not item.named):
+            found.excluded.append(Problem(path, why))
+            continue
         try:
             data = read(path, is_wanted)
         except OSError as error:
@@ -150,15 +160,22 @@ def _linked(file: File, paths: Sequence[str], is_wanted: Callable[[bytes], bool]
 
 
 def migrate(
-    path: str, options: Options, lines: Mapping[str, Ranges], frozen: Container[str] = (), verbose: bool = False
+    path: str,
+    options: Options | Callable[[str], Options],
+    lines: Mapping[str, Ranges],
+    frozen: Container[str] = (),
+    verbose: bool = False,
 ) -> Result | None:
-    """Migrate one file. Picklable, for workers; None when there turns out to be nothing to look at."""
+    """Migrate one file. Picklable, for workers; None when there turns out to be nothing to look at.
+
+    `options` are the same for every file, or a function that gives those of one.
+    """
     from fsdp_migrate.api import migrate_file
 
     if not next(_position) % _FILES_PER_COLLECTION:
         gc.collect()
     try:
-        result = migrate_file(path, options, lines=lines.get(path, ()))
+        result = migrate_file(path, options(path) if callable(options) else options, lines=lines.get(path, ()))
     except Exception as error:
         result = failure(path, f"internal error ({type(error).__name__}: {error}); please report it with this file")
         if verbose:
