@@ -24,7 +24,8 @@ class Options:
 
     `select` and `ignore` are code prefixes (nothing selected: every rule that is on by itself). `unsafe` applies fixes
     that want a second look. `target` is the Bridge release the code is for: 0.4, 0.5, 0.6 or main. `root_names` and
-    `section_names` are what a project calls roots and sections beside Bridge's own names.
+    `section_names` are what a project calls roots and sections beside Bridge's own names. With `add_ignores` nothing
+    is fixed: comments are written that exempt every error and warning.
 
     Settings files are not read here: `settings.Chosen().options(path)` gives the options that hold for a file.
     """
@@ -35,6 +36,7 @@ class Options:
     target: str = ""
     root_names: tuple[str, ...] = ()
     section_names: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    add_ignores: bool = False
 
 
 def migrate_source(source: bytes, path: str, options: Options = Options(), *, lines: Lines = ()) -> Result:
@@ -56,7 +58,8 @@ def _migrate(source: bytes, path: str, options: Options, lines: Lines) -> Result
     from fsdp_migrate.engine import Choice, migrate
     from fsdp_migrate.registry import enabled
 
-    choice = Choice(enabled(options.select, options.ignore), options.unsafe, options.target, lines)
+    chosen = enabled(options.select, options.ignore)
+    choice = Choice(chosen, options.unsafe, options.target, lines, options.add_ignores)
     return migrate(source, path, choice, _project())
 
 

@@ -126,6 +126,7 @@ def cli() -> None:
 @click.argument("paths", nargs=-1, type=click.Path())
 @click.option("--diff", is_flag=True, help="Print a unified diff, write nothing; exit 1 if and only if there is one.")
 @click.option("--write", is_flag=True, help="Apply the safe fixes.")
+@click.option("--add-ignores", is_flag=True, help="Write comments that exempt what is left, instead of fixing it.")
 @click.option("--verify", is_flag=True, help="With --diff or --write: run the recipes and keep only what changes none.")
 @click.option("--train-check", is_flag=True, help="After --write: train the rewritten recipes for a few steps.")
 @click.option("--check", is_flag=True, help="One line per file that something is left to do in; for CI.")
@@ -181,6 +182,7 @@ class _Run:
     def __init__(self, arguments: dict[str, Any]) -> None:
         self.paths: list[str] = list(arguments["paths"])
         self.diff: bool = arguments["diff"]
+        self.add_ignores: bool = arguments["add_ignores"]
         self.write: bool = arguments["write"]
         self.check: bool = arguments["check"]
         self.verify: bool = arguments["verify"]
@@ -203,10 +205,13 @@ class _Run:
         self.colour = _wants_colour(arguments["color"], sys.stdout)
         self.error_colour = _wants_colour(arguments["color"], sys.stderr)
         self._check_usage()
+        self.write = self.write or (self.add_ignores and not self.diff and self.paths != ["-"])
 
     def _check_usage(self) -> None:
         if self.write and (self.diff or self.check):
             raise click.UsageError("--write changes files, --diff and --check do not: leave one of them out")
+        if self.add_ignores and (self.write or self.check or self.verify):
+            raise click.UsageError("--add-ignores fixes nothing: leave --write, --check and --verify out")
         if self.verify and not (self.write or self.diff):
             raise click.UsageError("--verify looks at a change: add --diff or --write")
         if self.train and not self.write:
@@ -231,7 +236,7 @@ class _Run:
 
         with Progress(enabled=not self.quiet) as progress:
             found = self._find(progress)
-            totals = Totals(looked_at=found.looked_at)
+            totals = Totals(looked_at=found.looked_at, exempting=self.add_ignores)
             outcomes = self._outcomes(found, progress)
             if self.verify:
                 outcomes = iter(self._verified(list(outcomes), progress))
@@ -372,8 +377,12 @@ class _Run:
             return
         from fsdp_migrate.render import renderer
 
-        kind = "check" if self.check else "written" if self.write else "text"
+        kind = "check" if self.check else self._report if self.write else "text"
         yield from renderer(kind)(outcomes, colour=self.colour)
+
+    @property
+    def _report(self) -> str:
+        return "exempted" if self.add_ignores else "written"
 
     def _diffs(self, outcomes: Iterator[Outcome]) -> Iterator[str | bytes]:
         from fsdp_migrate.render import renderer
@@ -434,13 +443,13 @@ class _Run:
             result = replace(result, output=source, fixed=())
         is_filter = not (self.diff or self.check)
         outcome = Outcome(result, frozen, written=is_filter and result.changed)
-        totals = Totals(looked_at=1)
+        totals = Totals(looked_at=1, exempting=self.add_ignores)
         totals.add(outcome)
         if result.error:
             self._complain(result)
         elif is_filter:
             _print(result.output)
-            for line in renderer("written")([outcome], colour=self.error_colour) if not self.quiet else ():
+            for line in renderer(self._report)([outcome], colour=self.error_colour) if not self.quiet else ():
                 click.echo(line, err=True, nl=False, color=True)
         else:
             for piece in self._rendered(iter([outcome])):
@@ -466,7 +475,7 @@ def _chosen(arguments: dict[str, Any]) -> Chosen:
             file = text
     if file and arguments["isolated"]:
         raise click.UsageError("--isolated reads no settings files: leave it or --config FILE out")
-    return Chosen(settings, os.path.abspath(file) if file else "", arguments["isolated"])
+    return Chosen(settings, os.path.abspath(file) if file else "", arguments["isolated"], arguments["add_ignores"])
 
 
 def _wants_colour(choice: str, stream: TextIO) -> bool:

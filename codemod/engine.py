@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fsdp_migrate.cases import MOVE, Case, Draft
-from fsdp_migrate.findings import Applicability, Edit, Finding, Fix, Place, Result, apply_edits
+from fsdp_migrate.findings import Applicability, Edit, Finding, Fix, Place, Result, Severity, apply_edits
 from fsdp_migrate.languages import Asked, Found, UnreadableError, reader
 from fsdp_migrate.lines import Lines
 from fsdp_migrate.python.project import Project
@@ -23,12 +23,16 @@ _BUG = "this is a bug in fsdp-migrate: please report it with this file"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a run asks for: enabled codes, unsafe fixes, the Bridge release, and line ranges (empty: all lines)."""
+    """What a run asks for: enabled codes, unsafe fixes, the Bridge release, and line ranges (empty: all lines).
+
+    `add_ignores`: write comments that exempt what is found, instead of fixing it.
+    """
 
     codes: frozenset[str]
     unsafe: bool = False
     target: str = ""
     lines: tuple[tuple[int, int], ...] = ()
+    add_ignores: bool = False
 
 
 Drafted = tuple[str, Draft]
@@ -48,6 +52,8 @@ def migrate(source: bytes, path: str, choice: Choice, project: Project) -> Resul
     except RecursionError:
         return unchanged.failed("is nested too deeply to be looked at; nothing was changed")
     result = Result(path, source, source, look.all, suppressed=look.suppressed)
+    if choice.add_ignores:
+        return _exempted(kind, document, replace(result, findings=look.all), look, choice, project)
     fixed = _pending(look.findings, choice)
     # A comment may stand on a line that a move takes away, so comments are repaired behind everything else.
     late = _pending(look.comments, choice)
@@ -70,6 +76,33 @@ def migrate(source: bytes, path: str, choice: Choice, project: Project) -> Resul
     except (ValueError, UnicodeEncodeError) as error:
         return result.failed(f"its fixes cannot be applied together ({error}); {_BUG}")
     return result.failed(f"{problem}; nothing was changed; {_BUG}") if problem else result
+
+
+def _exempted(
+    kind: Container, document: Document, result: Result, look: _Look, choice: Choice, project: Project
+) -> Result:
+    """Comments that exempt every error and warning of a look."""
+    from fsdp_migrate.add_ignores import comments_for
+
+    counted = [f for f in look.findings if f.severity is not Severity.INFO]
+    if not counted:
+        return result
+    comments = comments_for(document.text, result.path, list(unfold(kind.split(document, result.path))), counted)
+    told = {id(f): replace(f, why=why) for f, why in zip(counted, comments.reasons, strict=True)}
+    findings = tuple(told.get(id(f), f) for f in result.findings)
+    exempted = tuple(told[id(f)] for f in counted if not told[id(f)].why)
+    result = replace(result, findings=findings)
+    if not exempted:
+        return result
+    try:
+        result = replace(result, output=document.encode(apply_edits(document.text, comments.edits)), fixed=exempted)
+        again = _look(kind, kind.decode(result.output), result.path, replace(choice, lines=()), project)
+    except (UnreadableError, ValueError) as error:
+        return result.failed(f"the comments cannot be written ({error}); nothing was changed; {_BUG}")
+    if not choice.lines and _kinds(again.all) != _kinds(result.remaining):
+        what = _difference(again.all, result.remaining)
+        return result.failed(f"the comments do not exempt what they should ({what}); nothing was changed; {_BUG}")
+    return result
 
 
 def _pending(findings: Iterable[Finding], choice: Choice) -> list[Finding]:

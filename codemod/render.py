@@ -26,6 +26,7 @@ FORMATS = {
     "text": "fsdp_migrate.render:text",
     "check": "fsdp_migrate.render:check",
     "written": "fsdp_migrate.render:written",
+    "exempted": "fsdp_migrate.render:exempted",
 }
 
 
@@ -68,10 +69,19 @@ def text(outcomes: Iterable[Outcome], *, colour: bool) -> Iterator[str]:
 
 def written(outcomes: Iterable[Outcome], *, colour: bool) -> Iterator[str]:
     """A line for each file that was written, and every finding that is left."""
+    yield from _written(outcomes, "fixed", colour)
+
+
+def exempted(outcomes: Iterable[Outcome], *, colour: bool) -> Iterator[str]:
+    """The same for a run that wrote comments."""
+    yield from _written(outcomes, "exempted", colour)
+
+
+def _written(outcomes: Iterable[Outcome], verb: str, colour: bool) -> Iterator[str]:
     for outcome in outcomes:
         result = outcome.result
         if outcome.written:
-            yield f"{_paint(neutral(result.path), colour, bold=True)}: fixed {_codes(result.fixed)}\n"
+            yield f"{_paint(neutral(result.path), colour, bold=True)}: {verb} {_codes(result.fixed)}\n"
         yield from _findings(outcome, result.remaining, colour)
 
 
@@ -132,6 +142,7 @@ class Totals:
     """What a run came to. Feed it every outcome; it decides the exit code and writes the last lines."""
 
     looked_at: int = 0
+    exempting: bool = False
     errors: int = 0
     changed: int = 0
     written: int = 0
@@ -178,8 +189,9 @@ class Totals:
         else:
             yield f"{_count(found, 'finding')} in {_count(self.files, 'file')} ({looked_at} looked at)."
         if self.written:
-            yield f"{_count(fixed, 'finding')} fixed in {_count(self.written, 'file')}."
-        elif fixed:
+            verb = "exempted" if self.exempting else "fixed"
+            yield f"{_count(fixed, 'finding')} {verb} in {_count(self.written, 'file')}."
+        elif fixed and not self.exempting:
             them = "it" if fixed == 1 else "them"
             yield f"{fixed} can be fixed: see {them} with --diff, apply {them} with --write."
         if hidden := self.hidden.total():

@@ -276,6 +276,11 @@ def unfold(segments: Iterable[Segment]) -> Iterator[Segment]:
             yield from unfold(Nested(segment, inner) for inner in embedded(segment.text))
 
 
+def is_embedded(segment: Segment) -> bool:
+    """Whether a segment is a string or a heredoc of another language."""
+    return isinstance(segment, Nested) and (segment.outer.language in _EMBEDDED or is_embedded(segment.outer))
+
+
 def lines_of(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, str]]:
     """The lines of a stretch of text, each with its beginning. Only a line feed ends a line."""
     end = len(text) if end is None else end

@@ -257,12 +257,14 @@ def forget() -> None:
 class Chosen:
     """What the caller chose: settings that beat every file, and where to look for files.
 
-    `file` is used for everything instead of a search, with patterns relative to the working directory. Picklable.
+    `file` is used for everything instead of a search, with patterns relative to the working directory. `add_ignores` is
+    no setting: it is handed on. Picklable.
     """
 
     given: Settings = Settings()
     file: str = ""
     isolated: bool = False
+    add_ignores: bool = False
 
     def settings(self, path: str) -> Settings:
         """What holds for one file or folder, with where each value comes from.
@@ -301,6 +303,7 @@ class Chosen:
             target=settings.get("target"),
             root_names=settings.get("root-names"),
             section_names=settings.get("section-names"),
+            add_ignores=self.add_ignores,
         )
 
     def left_out(self) -> Callable[[str], str]:

@@ -73,7 +73,7 @@ def read(segment: Segment, path: str) -> list[Ignore]:
     if "fsdp-migrate:" not in segment.text:
         return []
     text = segment.text
-    kind = LANGUAGES.get(PurePath(path).suffix.lower(), "")
+    kind = kind_of_name(path)
     language = commented(segment.language)
     try:
         comments = language.comments(text, kind)
@@ -82,6 +82,11 @@ def read(segment: Segment, path: str) -> list[Ignore]:
     except UnreadableError:
         return []  # it is reported as what cannot be read
     return [_ignore(segment, kind, pragma, span, comments, items) for span, pragma in pragmas]
+
+
+def kind_of_name(path: str) -> str:
+    """What kind of file a name tells, as far as that changes what a comment is."""
+    return LANGUAGES.get(PurePath(path).suffix.lower(), "")
 
 
 def _ignore(

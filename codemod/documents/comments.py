@@ -36,4 +36,4 @@ def items(text: str) -> list[Item]:
 
 
 def meaning(text: str) -> Hashable:
-    return text.replace("\r", "")
+    return tuple(_REST.sub("", _MARKDOWN.sub("", text)).split())
