@@ -49,17 +49,24 @@ def migrate_source(source: bytes, path: str, options: Options = Options(), *, li
 
     Never raises for what is in the file: `Result.error` says what went wrong.
     """
-    if not kind_may_matter(kind_of(path, source), source):
+    if not _may_matter(path, source, options):
         return Result(path, source, source)
     return _migrate(source, path, options, lines)
 
 
+def _may_matter(path: str, source: bytes, options: Options) -> bool:
+    # The closer look goes by Bridge's names for the sections.
+    return may_matter(source) and (bool(options.section_names) or kind_may_matter(kind_of(path, source), source))
+
+
 def _migrate(source: bytes, path: str, options: Options, lines: Lines) -> Result:
     from fsdp_migrate.engine import Choice, migrate
+    from fsdp_migrate.naming import Names
     from fsdp_migrate.registry import enabled
 
     chosen = enabled(options.select, options.ignore)
-    choice = Choice(chosen, options.unsafe, options.target, lines, options.add_ignores)
+    names = Names(options.root_names, options.section_names)
+    choice = Choice(chosen, options.unsafe, options.target, lines, options.add_ignores, names)
     return migrate(source, path, choice, _project())
 
 
@@ -69,7 +76,7 @@ def migrate_file(path: str, options: Options = Options(), *, lines: Lines = ()) 
         source = Path(path).read_bytes()
     except OSError as error:
         return Result(path, b"", b"", error=f"cannot be read: {error.strerror or error}")
-    if not may_matter(source) or not kind_may_matter(kind_of(path, source), source):
+    if not _may_matter(path, source, options):
         return None
     return _migrate(source, path, options, lines)
 

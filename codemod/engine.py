@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fsdp_migrate.cases import MOVE, Case, Draft
 from fsdp_migrate.findings import Applicability, Edit, Finding, Fix, Place, Result, Severity, apply_edits
 from fsdp_migrate.languages import Asked, Found, UnreadableError, reader
 from fsdp_migrate.lines import Lines
+from fsdp_migrate.naming import Names, named, unread
 from fsdp_migrate.python.project import Project
 from fsdp_migrate.registry import codes, rules
 from fsdp_migrate.segments import Container, Document, Segment, Whole, container, unfold
@@ -33,6 +34,7 @@ class Choice:
     target: str = ""
     lines: tuple[tuple[int, int], ...] = ()
     add_ignores: bool = False
+    names: Names = field(default_factory=Names)
 
 
 Drafted = tuple[str, Draft]
@@ -87,7 +89,8 @@ def _exempted(
     counted = [f for f in look.findings if f.severity is not Severity.INFO]
     if not counted:
         return result
-    comments = comments_for(document.text, result.path, list(unfold(kind.split(document, result.path))), counted)
+    segments = list(_segments(kind, document, result.path, choice))
+    comments = comments_for(document.text, result.path, segments, counted)
     told = {id(f): replace(f, why=why) for f, why in zip(counted, comments.reasons, strict=True)}
     findings = tuple(told.get(id(f), f) for f in result.findings)
     exempted = tuple(told[id(f)] for f in counted if not told[id(f)].why)
@@ -134,10 +137,11 @@ def _look(kind: Container, document: Document, path: str, choice: Choice, projec
     findings: list[Finding] = []
     asked = Asked(path, project, choice.target, document.encoding)
     lines = Lines(document.text)
-    segments = list(unfold(kind.split(document, path)))
+    segments = list(_segments(kind, document, path, choice))
     kept = _Kept(document.text, path, segments)
     for segment in segments:
-        for found in _read(segment, asked):
+        told = unread(segment, choice.names)
+        for found in _read(segment, asked) if told is None else told:
             case = replace(found.case, companions="none") if segment.quotes else found.case
             findings += _with_fixes(_Sited(found, segment, Lines(segment.text), lines), _drafts(case), choice, kept)
     comments: list[Finding] = []
@@ -145,6 +149,10 @@ def _look(kind: Container, document: Document, path: str, choice: Choice, projec
         whole = Whole("text", document.text)
         comments = _with_fixes(_Sited(remarks, whole, lines, lines), _drafts(remarks.case), choice, kept)
     return _Look(findings, comments, tuple(kept.suppressed))
+
+
+def _segments(kind: Container, document: Document, path: str, choice: Choice) -> Iterator[Segment]:
+    return unfold(named(kind.split(document, path), choice.names))
 
 
 def _drafts(case: Case) -> list[Drafted]:
@@ -161,7 +169,9 @@ class _Kept:
         if _COMMENT in text:
             from fsdp_migrate.suppress import read as ignores
 
-            self.ignores = [ignore for segment in segments for ignore in ignores(segment, path)]
+            found = [ignore for segment in segments for ignore in ignores(segment, path)]
+            # A mapping may be a segment by itself and a part of another.
+            self.ignores = list({ignore.segment.offset(ignore.start): ignore for ignore in reversed(found)}.values())
 
     def exempts(self, code: str, draft: Draft, lines: Lines, *, counts: bool) -> bool:
         """Whether a comment exempts a finding. It is remembered; `counts`: the run asked for the finding."""
@@ -193,9 +203,9 @@ def _read(segment: Segment, asked: Asked) -> Sequence[Found]:
         if segment.whole:
             raise
         # A piece of a document that is no whole program must not hide the other pieces.
-        from fsdp_migrate.prose import unread
+        from fsdp_migrate.prose import unread as unparsed
 
-        return unread(segment.text, str(error))
+        return unparsed(segment.text, str(error))
 
 
 @dataclass(frozen=True, slots=True)
