@@ -150,7 +150,7 @@ def cli() -> None:
 @click.option("--allow-dirty", is_flag=True, help="Write files although they have uncommitted changes.")
 @click.option("--allow-hardlinks", is_flag=True, help="Write files that have several hard links, in place.")
 @click.option("-q", "--quiet", is_flag=True, help="No notes and no summary on stderr; errors stay.")
-@click.option("-v", "--verbose", is_flag=True, help="Tracebacks on stderr.")
+@click.option("-v", "--verbose", is_flag=True, help="Tracebacks, and what was left out and why, on stderr.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
 @click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
 def migrate(**arguments: Any) -> int:
@@ -299,12 +299,15 @@ class _Run:
             include=self.include,
             left_out=self.chosen.left_out(),
             left_out_if_named=self.force_exclude,
+            explains=self.verbose,
             report=progress.update,
         )
         if self.lines:
             found.keep(self._ranges(found.paths))
         for skipped in found.skipped:
             self._note(f"{skipped.path}: {skipped.message}")
+        for path, why in sorted(found.left_out.items()) if self.verbose else ():
+            self._note(f"{path}: left out: {why}")
         return found
 
     def _ranges(self, paths: Iterable[str]) -> dict[str, Ranges]:

@@ -63,12 +63,15 @@ class Outcome:
 
 @dataclass(slots=True)
 class Found:
-    """The files to migrate, in order, with why some are reported only; what could not be looked at; how many were."""
+    """The files to migrate, in order, with why some are reported only; what could not be looked at; how many were.
+
+    `left_out` are folders (with a slash at the end) and files that do not count, and why.
+    """
 
     frozen: dict[str, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     skipped: list[Problem] = field(default_factory=list)
-    excluded: list[Problem] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
     looked_at: int = 0
 
     @property
@@ -88,22 +91,25 @@ def find(
     is_wanted: Callable[[bytes], bool] = may_matter,
     left_out: Callable[[str], str] = lambda path: "",
     left_out_if_named: bool = False,
+    explains: bool = False,
     report: Report | None = None,
 ) -> Found:
     """Read every file below `paths`; keep those that the migration has to look at, each once, in the order of names.
 
     `left_out` says why a file does not count, if it does not. It is not asked about files that were named, unless
-    `left_out_if_named`.
+    `left_out_if_named`. With `explains`, `Found.left_out` says what else does not count.
     """
     found = Found()
     hits: dict[str, tuple[str, str]] = {}  # by the file's real path: two names of one file are one file
-    for item in discover(paths, exclude=exclude, include=include):
+    skip = (lambda path, why: found.left_out.setdefault(path, why)) if explains else None
+    for item in discover(paths, exclude=exclude, include=include, skip=skip):
         if isinstance(item, Problem):
             found.problems.append(item)
             continue
         path, reason = item.path, ""
         if (why := left_out(path)) and (left_out_if_named or not item.named):
-            found.excluded.append(Problem(path, why))
+            if explains or item.named:
+                found.left_out[path] = why
             continue
         try:
             data = read(path, is_wanted)

@@ -99,6 +99,20 @@ def list_files(top: str, folders: Sequence[str] = ()) -> Iterator[list[str]]:
         raise IncompleteError([os.fsdecode(name) for name in closed])
 
 
+def left_out(top: str, folders: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """What `list_files` leaves out below `folders`, with the reason. A folder ends in a slash and stands for all in it.
+
+    Raises:
+        GitError: git cannot list it.
+    """
+    begin = ["--literal-pathspecs", "ls-files", "-z"]
+    ignored = _ask(top, [*begin, "--others", "--ignored", "--exclude-standard", "--directory", "--", *folders])
+    yield from ((name, "git ignores it") for name in os.fsdecode(ignored).split("\0") if name)
+    for entry in os.fsdecode(_ask(top, [*begin, "--stage", "--", *folders])).split("\0"):
+        if entry.startswith("160000 "):
+            yield entry.partition("\t")[2] + "/", "it is a submodule: name it to migrate it"
+
+
 def is_ignored(top: str, path: str) -> bool:
     """Whether git ignores `path` (relative to `top`) itself or a folder above it."""
     try:
