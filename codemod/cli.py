@@ -336,14 +336,15 @@ class _Run:
         for done, result in enumerate(run(paths, task, jobs=self.jobs or available_cpus()), start=1):
             progress.update("Migrating", done, len(paths))
             if result is not None:
-                yield Outcome(result, found.frozen[result.path])
+                yield Outcome(result, found.frozen[result.path], place=found.places[result.path])
 
     def _written(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Write what changed. Only now: every file was analysed as it was before this run."""
-        from fsdp_migrate.write import RefusedError, write
+        from fsdp_migrate.write import RefusedError, remove_leftovers, write
 
         changed = [outcome.result.path for outcome in outcomes if outcome.result.changed]
         dirty = self._dirty(changed) if changed and not self.allow_dirty else {}
+        remove_leftovers({os.path.dirname(outcome.place) for outcome in outcomes if outcome.result.changed})
         for position, outcome in enumerate(outcomes):
             result = outcome.result
             if not result.changed:
@@ -353,7 +354,13 @@ class _Run:
                 outcomes[position] = replace(outcome, result=failed)
                 continue
             try:
-                write(result.path, result.source, result.output, allow_hardlinks=self.allow_hardlinks)
+                write(
+                    result.path,
+                    result.source,
+                    result.output,
+                    place=outcome.place,
+                    allow_hardlinks=self.allow_hardlinks,
+                )
             except RefusedError as error:
                 outcomes[position] = replace(outcome, result=result.failed(f"not written: {error}"))
             else:

@@ -210,8 +210,13 @@ def discover(
             yield from _list(top, members, is_included, skip)
 
 
-def follow(link: str, folders: Sequence[str]) -> tuple[str, str] | Problem | None:
-    """What a symbolic link that was found below `folders` stands for.
+def real_folders(paths: Iterable[str]) -> tuple[str, ...]:
+    """The real paths of the folders among `paths`, each with a separator at its end."""
+    return tuple(os.path.join(os.path.realpath(path), "") for path in paths if os.path.isdir(path))
+
+
+def follow(link: str, folders: tuple[str, ...]) -> tuple[str, str] | Problem | None:
+    """What a symbolic link that was found below `folders` (as `real_folders` gives them) stands for.
 
     `(target, why it is reported but not edited)`, or None where there is nothing to say: the link leads to a folder, or
     to a file that is found by itself.
@@ -221,10 +226,15 @@ def follow(link: str, folders: Sequence[str]) -> tuple[str, str] | Problem | Non
         return None
     if not os.path.isfile(target):
         return Problem(link, "is a broken symbolic link: repair or exclude it")
-    roots = tuple(os.path.join(os.path.realpath(folder), "") for folder in folders)
-    if target.startswith(roots):
-        return None
-    return target, f"it is a symbolic link to {target}, outside of the given paths; name it to migrate it"
+    reason = outside(target, folders)
+    return (target, reason) if reason else None
+
+
+def outside(real: str, folders: tuple[str, ...]) -> str:
+    """Why a file that was found below `folders`, but is not in them, is not edited; empty if it is in them."""
+    if real.startswith(folders):
+        return ""
+    return f"a symbolic link leads to it: {real} is outside of the given paths; name it to migrate it"
 
 
 def explain(path: str, error: OSError) -> str:
@@ -289,6 +299,8 @@ def _list(
                     if not name.startswith(inside):
                         continue
                     below = name[len(inside) :]
+                    if below.startswith("/") or (".." in below and ".." in below.split("/")):
+                        continue  # no git wrote this into its index
                     if below.endswith(SUFFIXES):
                         language = language_of(below)
                     elif "." not in below[below.rfind("/") + 1 :]:
@@ -356,11 +368,11 @@ def _walk(folder: str, is_included: Callable[[str], bool] | None, skip: Skip | N
 
 def _ignore_file(path: str) -> GitIgnoreSpec | None:
     try:
-        with open(path, "rb") as file:
-            lines = os.fsdecode(file.read()).splitlines()
+        # As other files are read: it may be a named pipe, or endless.
+        data = read(path, bool)
     except OSError:
         return None
-    return _spec(lines)
+    return _spec(os.fsdecode(data).splitlines()) if data else None
 
 
 def _spec(patterns: Iterable[str]) -> GitIgnoreSpec:

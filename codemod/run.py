@@ -17,6 +17,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, TypeAlias
@@ -29,7 +30,9 @@ from fsdp_migrate.discover import (
     follow,
     frozen_reason,
     language_of_script,
+    outside,
     read,
+    real_folders,
 )
 from fsdp_migrate.findings import Result
 from fsdp_migrate.prefilter import may_matter
@@ -59,6 +62,7 @@ class Outcome:
     result: Result
     frozen: str = ""
     written: bool = False
+    place: str = ""  # the real path at which the file was found; empty: nothing says that it was one
 
 
 @dataclass(slots=True)
@@ -69,6 +73,7 @@ class Found:
     """
 
     frozen: dict[str, str] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)  # by path: the real path
     problems: list[Problem] = field(default_factory=list)
     skipped: list[Problem] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
@@ -100,6 +105,7 @@ def find(
     `left_out_if_named`. With `explains`, `Found.left_out` says what else does not count.
     """
     found = Found()
+    folders = real_folders(paths)
     hits: dict[str, tuple[str, str]] = {}  # by the file's real path: two names of one file are one file
     skip = (lambda path, why: found.left_out.setdefault(path, why)) if explains else None
     for item in discover(paths, exclude=exclude, include=include, skip=skip):
@@ -118,7 +124,7 @@ def find(
                 if problem := _problem(item, error):
                     found.problems.append(problem)
                 continue
-            linked = _linked(item, paths, is_wanted)
+            linked = _linked(item, folders, is_wanted)
             if isinstance(linked, Problem):
                 found.problems.append(linked)
                 continue
@@ -133,8 +139,11 @@ def find(
                 found.skipped.append(Problem(path, "names the flag, but is of a kind that fsdp-migrate does not know"))
             continue
         real = os.path.realpath(path)
+        if not item.named:
+            reason = reason or outside(real, folders)
         if real not in hits or path < hits[real][0]:
             hits[real] = path, reason or frozen_reason(path, data)
+    found.places = {path: real for real, (path, _) in hits.items()}
     found.frozen = dict(sorted(hits.values(), key=lambda hit: hit[0].split("/")))
     found.problems.sort(key=lambda problem: problem.path)
     return found
@@ -149,11 +158,13 @@ def _problem(file: File, error: OSError) -> Problem | None:
     return None if gone else Problem(file.path, explain(file.path, error))
 
 
-def _linked(file: File, paths: Sequence[str], is_wanted: Callable[[bytes], bool]) -> Problem | tuple[bytes | None, str]:
+def _linked(
+    file: File, folders: tuple[str, ...], is_wanted: Callable[[bytes], bool]
+) -> Problem | tuple[bytes | None, str]:
     """The content of what a symbolic link stands for, and why it is reported but not edited."""
     target, reason = os.path.realpath(file.path), ""
     if not file.named:
-        followed = follow(file.path, paths)
+        followed = follow(file.path, folders)
         if followed is None:
             return None, ""
         if isinstance(followed, Problem):
@@ -271,7 +282,8 @@ class _Pool:
         self._children = multiprocessing.active_children
         self._strangers = set(self._children())
         # Started first, because it unblocks what `submit` blocks.
-        resource_tracker.ensure_running()
+        with _safe_path():
+            resource_tracker.ensure_running()
         # Not fork: it copies locks of threads that do not exist in the child. Spawn is the same on every system.
         context = multiprocessing.get_context("spawn")
         self._executor = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker)
@@ -279,13 +291,14 @@ class _Pool:
     def submit(self, task: Task, path: str) -> Future[Result | None]:
         # This may start a worker, which inherits what is blocked. Ctrl-C goes to the whole process group; it is for the
         # parent alone, which decides what becomes of the workers.
-        if not hasattr(signal, "pthread_sigmask"):
-            return self._executor.submit(task, path)
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        try:
-            return self._executor.submit(task, path)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        with _safe_path():
+            if not hasattr(signal, "pthread_sigmask"):
+                return self._executor.submit(task, path)
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+            try:
+                return self._executor.submit(task, path)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def __enter__(self) -> _Pool:
         return self
@@ -295,6 +308,26 @@ class _Pool:
             for child in set(self._children()) - self._strangers:
                 child.terminate()
         self._executor.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Processes that start here do not import from the working directory, as `python -c` would.
+
+    It is the user's tree: a file called `multiprocessing.py` in it would run.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
+
+
+_SAFE_PATH = "PYTHONSAFEPATH"
 
 
 def _start_worker() -> None:
