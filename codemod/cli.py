@@ -448,6 +448,11 @@ class _Run:
 
         name = self.stdin_filename or STDIN_NAME
         source = sys.stdin.buffer.read()
+        if self.force_exclude and (why := self.chosen.left_out()(name)):
+            if not (self.diff or self.check):
+                _print(source)
+            self._note(f"{name}: left out: {why}")
+            return 0
         result = migrate_source(source, name, self.chosen.options(name), lines=self._ranges([name]).get(name, ()))
         if frozen := frozen_reason(name, source):
             result = replace(result, output=source, fixed=())

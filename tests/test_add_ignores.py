@@ -182,7 +182,8 @@ def test_a_notebook(layout: int | None) -> None:
     assert left(migrate_source(result.output, "n.ipynb", MOVE)) == []
 
 
-DEMO = Path(__file__).parents[1] / "fixtures" / "demo"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+DEMO = FIXTURES / "demo"
 
 
 @pytest.mark.parametrize("path", [p for p in sorted(DEMO.rglob("*")) if p.is_file()], ids=lambda p: p.name)
@@ -192,3 +193,17 @@ def test_a_run_is_clean_afterwards(path: Path) -> None:
     again = migrate_source(once.output, str(path), Options())
     assert len(left(again)) == sum("per-file-ignores" in f.why for f in once.remaining)
     assert not again.changed
+
+
+@pytest.mark.parametrize("path", sorted(FIXTURES.glob("*/*/before.*")), ids=lambda p: p.parent.name)
+def test_every_exemption_survives_the_fixes_around_it(path: Path) -> None:
+    source = path.read_bytes()
+    for code in sorted({f.code for f in migrate_source(source, str(path)).findings} - {"FSDP021"}):
+        exempted = migrate_source(source, str(path), Options(select=(code,), add_ignores=True))
+        if not exempted.changed:
+            continue
+        for unsafe in (False, True):
+            result = migrate_source(exempted.output, str(path), Options(unsafe=unsafe))
+            assert not result.error
+            assert {f.code for f in result.suppressed} == {code}
+            assert result.output.count(b"fsdp-migrate: ignore") == exempted.output.count(b"fsdp-migrate: ignore")

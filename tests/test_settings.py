@@ -197,6 +197,14 @@ def test_stdin_gets_the_settings_of_its_name(project: Path) -> None:
     assert run("--stdin-filename", "new.py", "-", data=RECIPE).stdout.count("\n") == 7
 
 
+def test_stdin_may_be_excluded_by_its_name(project: Path) -> None:
+    Path("fsdp-migrate.toml").write_text('exclude = ["a/"]')
+    arguments = ["--stdin-filename", "a/new.py", "-"]
+    assert run(*arguments, data=RECIPE).stdout != RECIPE
+    assert run("--force-exclude", *arguments, data=RECIPE).stdout == RECIPE
+    assert run("--force-exclude", "--diff", *arguments, data=RECIPE).stdout == ""
+
+
 @pytest.mark.parametrize("arguments", [(".",), ("--stdin-filename", "x.py", "-"), ("--show-settings",)])
 def test_a_wrong_file_ends_the_run(project: Path, arguments: tuple[str, ...]) -> None:
     Path("fsdp-migrate.toml").write_text("selct = []")
