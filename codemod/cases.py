@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from fsdp_migrate.findings import Place, Severity
 from fsdp_migrate.transforms.plan import Decision
+
+if TYPE_CHECKING:
+    from fsdp_migrate.conflicts import Config
 
 # Forms of the flag, whatever the language, by the rule that owns them.
 STORES = frozenset({"store", "setattr", "replace", "update", "unpack", "subscript"})
@@ -40,6 +44,7 @@ class Case:
 
     `refusal` says why nothing of it may move. `companions` is ``write``, ``report`` (say what is missing, add nothing:
     `companions_why` says why), ``overlay`` (the same, but a wrong setting that stands here is changed) or ``none``.
+    `config` is what is known of the settings, for the rules about conflicts; None where FSDP may be on or off.
     """
 
     language: str
@@ -51,6 +56,7 @@ class Case:
     refusal: str = ""
     companions: str = "write"
     companions_why: str = ""
+    config: Config | None = None
 
     def flags(self, section: str) -> Iterator[Spot]:
         """The stores of the flag in one section, in order of appearance."""
@@ -83,11 +89,15 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A piece of a file. `after` is what becomes of it; None if nothing is changed."""
+    """A piece of a file. `after` is what becomes of it; None if nothing is changed. `target` is a Bridge release.
+
+    In the language ``traced``, the settings that a recipe was found to end up with, as JSON.
+    """
 
     before: str
     after: str | None = None
     language: str = "python"
+    target: str = ""
 
 
 @dataclass(frozen=True, slots=True)

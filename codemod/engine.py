@@ -142,7 +142,7 @@ def _look(kind: Container, document: Document, path: str, choice: Choice, projec
     for segment in segments:
         told = unread(segment, choice.names)
         for found in _read(segment, asked) if told is None else told:
-            case = replace(found.case, companions="none") if segment.quotes else found.case
+            case = replace(found.case, companions="none", config=None) if segment.quotes else found.case
             findings += _with_fixes(_Sited(found, segment, Lines(segment.text), lines), _drafts(case), choice, kept)
     comments: list[Finding] = []
     if remarks := kept.remarks(choice, lines):

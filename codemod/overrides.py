@@ -5,6 +5,7 @@ Source: hydra-core 1.3, hydra/grammar/OverrideParser.g4. Shell scripts, YAML lis
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 
@@ -64,8 +65,8 @@ def stored(value: str) -> plan.Expression:
 
 
 def spell(name: str, value: object) -> str:
-    """A word that sets a companion."""
-    return f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+    """A word that sets a key to a literal."""
+    return f"{name}={value if isinstance(value, str) else json.dumps(value)}"
 
 
 def renamed(text: str) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 
-from fsdp_migrate.upstream import FLAG
+from fsdp_migrate.upstream import FLAG, FSDP_FORMAT
 
 # What the tool's own comments begin with: one that nothing needs any more is reported.
 MARK = "fsdp-migrate: ignore"
 _MARK = MARK.encode()
 _FLAG = FLAG.encode()
-# A store of False into ddp is the new spelling of "off": nothing to move, nothing to add.
+_FORMAT = FSDP_FORMAT.encode()
+# A store of False into ddp is the new spelling of "off": nothing to move, nothing to add. Only FSDP's own checkpoint
+# format does not go with it.
 _DONE = re.compile(rb"\bddp\.use_megatron_fsdp[ \t]*=[ \t]*False\b[^=]*$")
 # What a line with the flag must look like to be worth a parse; everything else is another schema's.
 _OLD = re.compile(rb"\bdist[\w.\])\"' ,\[]{0,12}use_megatron_fsdp|use_megatron_fsdp[\"']")
@@ -36,7 +38,7 @@ def python_may_matter(data: bytes) -> bool:
         start = data.rfind(b"\n", 0, position) + 1
         end = data.find(b"\n", position)
         line = data[start : end if end >= 0 else len(data)]
-        if line.count(_FLAG) > 1 or not _DONE.search(line):
+        if line.count(_FLAG) > 1 or _FORMAT in data or not _DONE.search(line):
             if _OLD.search(line) or _STORE.search(line):
                 return True
             if _ON_KEYWORD.search(line):

@@ -6,6 +6,7 @@ Sources: ``megatron/bridge/training/config.py`` of megatron-bridge 0.3.0 to 0.6.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 FLAG: Final = "use_megatron_fsdp"
@@ -34,19 +35,60 @@ LOAD: Final = "checkpoint.load"
 PRETRAINED: Final = "checkpoint.pretrained_checkpoint"
 
 # The settings a recipe needs beside the flag, in the order in which they are written.
-COMPANIONS: Final = {STRATEGY: "optim_grads_params", AVERAGE: False, CKPT_FORMAT: "fsdp_dtensor"}
+FSDP_FORMAT: Final = "fsdp_dtensor"
+COMPANIONS: Final = {STRATEGY: "optim_grads_params", AVERAGE: False, CKPT_FORMAT: FSDP_FORMAT}
 # Settings whose value decides about a companion.
 WATCHED: Final = (*COMPANIONS, VERSION, SAVE, LOAD, PRETRAINED)
 
 # megatron-core, every release with the flag: "no_shard" is the class default and shards nothing.
 STRATEGIES: Final = ("no_shard", "optim", "optim_grads", "optim_grads_params")
 NO_SHARD: Final = "no_shard"
+OUTER_STRATEGY: Final = "ddp.outer_dp_sharding_strategy"
+# What other tools call the strategies: DeepSpeed's stages and torch FSDP's ShardingStrategy, in lower case.
+FOREIGN_STRATEGIES: Final = {
+    "zero1": "optim",
+    "zero_1": "optim",
+    "zero2": "optim_grads",
+    "zero_2": "optim_grads",
+    "shard_grad_op": "optim_grads",
+    "zero3": "optim_grads_params",
+    "zero_3": "optim_grads_params",
+    "full_shard": "optim_grads_params",
+}
+# megatron-core 0.18, training/arguments.py: what it asserts under FSDP.
+OPTIMIZERS: Final = ("adam", "sgd")
+# megatron-bridge 0.6.2: fields of ddp that another section's setup() overwrites.
+OVERWRITTEN: Final = {
+    "comm_overlap": ("overlap_grad_reduce", "overlap_param_gather", "bucket_size", "align_param_gather"),
+    "mixed_precision": (
+        "grad_reduce_in_fp32",
+        "fp8_param_gather",
+        "fp4_param_gather",
+        "reuse_grad_buf_for_mxfp8_param_ag",
+    ),
+}
 # Checkpoint formats that validate() refuses together with Megatron FSDP once save or load is set.
 LEGACY_FORMATS: Final = ("torch_dist", "zarr", "torch", "torch_dcp")
 
 # Bridge releases that --target names. "main" is the release without dist.use_megatron_fsdp.
 TARGETS: Final = ("0.4", "0.5", "0.6", "main")
 NEWEST_PUBLISHED: Final = "0.6"
+
+
+@cache
+def release_of(target: str) -> str:
+    """The release a run is for: `target`, else that of the installed Megatron-Bridge, else the newest published one."""
+    if target:
+        return target
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        installed = version("megatron-bridge").split(".")
+    except PackageNotFoundError:
+        return NEWEST_PUBLISHED
+    known = [r for r in TARGETS if r.split(".") == installed[:2]]
+    older = installed[0] == "0" and installed[1].isdecimal() and int(installed[1]) < int(TARGETS[0].split(".")[1])
+    return known[0] if known else TARGETS[0] if older else TARGETS[-1]
 
 
 def is_fsdp_value(field: str, value: object) -> bool:

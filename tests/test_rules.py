@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import pytest
 
 from fsdp_migrate.api import Options, migrate_source
 from fsdp_migrate.cases import Example, Rule
-from fsdp_migrate.findings import Result
+from fsdp_migrate.conflicts import Known, judged
+from fsdp_migrate.findings import Finding, Result
 from fsdp_migrate.registry import codes, enabled, rules
+from fsdp_migrate.upstream import release_of
 
 FILES = {
     "python": "recipes/recipe.py",
@@ -29,8 +32,20 @@ INVALID = [
 
 def migrate(rule: Rule, example: Example, *, unsafe: bool = False) -> Result:
     options = Options() if rule.default else Options(select=("FSDP0", rule.code))
-    options = Options(select=options.select, unsafe=unsafe)
+    options = Options(select=options.select, unsafe=unsafe, target=example.target)
+    if example.language == "traced":
+        return traced(rule, example)
     return migrate_source(example.before.encode(), FILES[example.language], options)
+
+
+def traced(rule: Rule, example: Example) -> Result:
+    settings = {path: Known(value) for path, value in json.loads(example.before).items()}
+    sections = frozenset(path.partition(".")[0] for path in settings)
+    case = judged(settings, release_of(example.target), complete=sections)
+    assert case is not None
+    source = example.before.encode()
+    findings = [Finding(rule.code, d.severity, d.message, d.place) for d in rule.check(case)]
+    return Result("", source, source, tuple(findings))
 
 
 @pytest.mark.parametrize(("rule", "example"), VALID)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Protocol
@@ -11,6 +11,7 @@ from fsdp_migrate import overrides
 from fsdp_migrate.cases import Case, Spot
 from fsdp_migrate.config.changes import Change
 from fsdp_migrate.config.tree import Data, Entry, Node, Path, aliases, anchors, data_of, walk
+from fsdp_migrate.conflicts import Config, Known, effective_flag
 from fsdp_migrate.findings import Edit
 from fsdp_migrate.lines import Lines
 from fsdp_migrate.prose import PROSE, mentions
@@ -62,6 +63,7 @@ class ConfigCase:
     root: Path = ()
     sites: dict[int, Site] = field(default_factory=dict)
     paths: tuple[tuple[int, int], ...] = ()
+    settings: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def data(self) -> list[Data]:
@@ -73,10 +75,12 @@ class ConfigCase:
         return edits_of(self, parts)
 
 
-def analyse(text: str, syntax: Syntax, path: str, inside: Iterable[tuple[int, int]] = ()) -> Sequence[ConfigCase]:
+def analyse(
+    text: str, syntax: Syntax, path: str, release: str, inside: Iterable[tuple[int, int]] = ()
+) -> Sequence[ConfigCase]:
     """All cases of a file. `inside` are places that segments of another language cover."""
     documents = syntax.documents(text)
-    reader = _Reader(text, syntax, documents, PurePath(path).name in _DUMPS)
+    reader = _Reader(text, syntax, documents, PurePath(path).name in _DUMPS, release)
     cases: list[ConfigCase] = []
     for number, document in enumerate(documents):
         cases += reader.document(document, number)
@@ -85,11 +89,12 @@ def analyse(text: str, syntax: Syntax, path: str, inside: Iterable[tuple[int, in
 
 
 class _Reader:
-    def __init__(self, text: str, syntax: Syntax, documents: Sequence[Node], dumped: bool) -> None:
+    def __init__(self, text: str, syntax: Syntax, documents: Sequence[Node], dumped: bool, release: str) -> None:
         self.text = text
         self.syntax = syntax
         self.documents = documents
         self.dumped = dumped
+        self.release = release
         self.lines = Lines(text)
         self.seen: list[tuple[int, int]] = []
 
@@ -132,6 +137,12 @@ class _Reader:
                     if name in WATCHED:
                         own = entry in owner.value.entries
                         block += scope.setting(name, entry, (number, section, str(entry.name)), can_set=own)
+        for owner in root.entries:
+            if owner.value.kind in ("mapping", "alias"):
+                for entry in self._effective(owner.value, known):
+                    scope.know(f"{owner.name}.{entry.name}", entry, (number, str(owner.name), str(entry.name)))
+            else:
+                scope.know(str(owner.name), owner, (number, str(owner.name)))
         refusal = ""
         if flags[OLD_SECTION] or merged is not None:
             refusal = self._obstacle(root, sections, flags, known)
@@ -146,7 +157,8 @@ class _Reader:
                 n: replace(s, form="serialized-key" if s.form == "key" else s.form) for n, s in case.case.spots.items()
             }
             decision = replace(case.case.decision, declared=frozenset(), companions=())
-            return replace(case, case=replace(case.case, spots=spots, decision=decision, companions="none"))
+            silent = replace(case.case, spots=spots, decision=decision, companions="none", config=None)
+            return replace(case, case=silent)
         if case.case.companions == "write" and (why := self._closed(root, sections)):
             return replace(case, case=replace(case.case, companions="report", companions_why=why))
         return case
@@ -226,6 +238,7 @@ class _Reader:
             can = frozenset({"delete", "rename", "set", "after"})
             block += scope.store(section, entry, (*path, entry.name), "dotted-key", can)
         for entry in node.entries:
+            scope.know(str(entry.name), entry, (*path, str(entry.name)))
             if entry.name in WATCHED:
                 block += scope.setting(str(entry.name), entry, (*path, str(entry.name)))
         self.seen += [(e.start, e.end) for e in flags]
@@ -263,6 +276,7 @@ class _Reader:
                 if override is not None and override.is_flag and override.mark == "~":
                     refusal = f"{item.value} deletes the key; write the words by hand"
                 continue
+            scope.know_word(override, item, (*path, i))
             if override.is_flag:
                 self.seen.append((item.start, item.end))
                 can = frozenset({"delete", "rename", "set", "after"})
@@ -300,6 +314,31 @@ class _Scope:
     root: Path
     sites: dict[int, Site] = field(default_factory=dict)
     spots: dict[int, Spot] = field(default_factory=dict)
+    settings: dict[str, Known] = field(default_factory=dict)
+    paths: dict[str, Path] = field(default_factory=dict)
+
+    def know(self, name: str, entry: Entry, path: Path) -> None:
+        """Remember a setting for the rules about conflicts."""
+        value = entry.value
+        plain = value.kind == "scalar" and not value.tag and not _is_expression(value.value)
+        own = plain and not value.anchor and "\n" not in self.reader.text[value.start : value.end]
+        place = self.reader.lines.place(entry.start, entry.end)
+        self.settings[name] = Known(value.value if plain else plan.UNKNOWN, place, own)
+        self.paths[name] = path
+
+    def know_word(self, override: overrides.Override, item: Node, path: Path) -> None:
+        value = override.value or ""
+        known = plan.UNKNOWN if "$" in value else overrides.literal(value)
+        self.settings[override.name] = Known(known, self.reader.lines.place(item.start, item.end), "$" not in value)
+        self.paths[override.name] = path
+
+    def config(self) -> Config | None:
+        fsdp = effective_flag(self.settings)
+        flags = [self.settings[name].place for name in overrides.FLAG_NAMES if name in self.settings]
+        place = next((place for place in flags if place is not None), None)
+        if fsdp is None or place is None:
+            return None
+        return Config(fsdp, place, self.settings, self.reader.release)
 
     def store(self, section: str, entry: Entry, path: Path, form: str, can: frozenset[str]) -> Iterator[plan.Event]:
         site = self._site(section, path, entry.value, form, entry)
@@ -331,7 +370,8 @@ class _Scope:
                 f"the two sections have different expressions; write {overrides.NEW_NAME} by hand with the value that "
                 "dist OR ddp has"
             )
-        if not old and not decision.companions:
+        config = self.config()
+        if not old and not decision.companions and config is None:
             return None
         case = Case(
             "config",
@@ -341,9 +381,12 @@ class _Scope:
             refusal=refusal,
             companions=companions,
             companions_why=_OVERLAY,
+            config=config,
         )
-        reader = self.reader
-        return ConfigCase(case, reader.syntax, reader.text, reader.documents, shape, self.root, self.sites)
+        reader, sites = self.reader, self.sites
+        return ConfigCase(
+            case, reader.syntax, reader.text, reader.documents, shape, self.root, sites, settings=self.paths
+        )
 
     def _site(self, section: str, path: Path, node: Node, form: str, entry: Entry | None) -> Site:
         site = Site(len(self.sites) + 1, section, path, node, entry)

@@ -10,6 +10,7 @@ from fsdp_migrate.cases import MOVE
 from fsdp_migrate.config.analyse import ConfigCase, Site
 from fsdp_migrate.config.changes import Add, AddItems, Change, Remove, Rename, Set, Value, applied
 from fsdp_migrate.config.tree import Entry, Node, anchors, data_of
+from fsdp_migrate.conflicts import replacements
 from fsdp_migrate.findings import Edit, apply_edits
 from fsdp_migrate.prose import PROSE
 from fsdp_migrate.transforms import plan
@@ -26,6 +27,7 @@ def edits_of(found: ConfigCase, parts: frozenset[str]) -> tuple[Edit, ...]:
         wanted = found.paths if PROSE in parts else ()
         return tuple(Edit(start, start + len(OLD_SECTION), NEW_SECTION) for start, _ in wanted)
     changes = list({"nested": _nested, "dotted": _dotted, "words": _words}[found.shape](found, parts))
+    changes += _replaced(found, parts)
     if not changes:
         return ()
     edits = tuple(sorted(found.syntax.edits(found.text, found.documents, changes)))
@@ -33,6 +35,13 @@ def edits_of(found: ConfigCase, parts: frozenset[str]) -> tuple[Edit, ...]:
     if [data_of(d, anchors(d)) for d in after] != applied(found.data, changes):
         raise RuntimeError("the edited text would not load as it should")
     return edits
+
+
+def _replaced(found: ConfigCase, parts: frozenset[str]) -> Iterator[Change]:
+    """Settings that get the value that a rule about conflicts asks for."""
+    for name, value in replacements(parts).items():
+        path = found.settings[name]
+        yield Set(path, Value(overrides.spell(name, value) if found.shape == "words" else value))
 
 
 # ── Nested keys ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -16,6 +16,7 @@ from fsdp_migrate.config.tree import Entry, Node, Path
 from fsdp_migrate.findings import Edit
 from fsdp_migrate.languages import Asked, Found, UnreadableError
 from fsdp_migrate.segments import Document, Segment, Whole, decode
+from fsdp_migrate.upstream import release_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node as Syntax
@@ -34,7 +35,7 @@ def read(text: str, asked: Asked) -> Sequence[Found]:
     Raises:
         UnreadableError: it is not JSON.
     """
-    return analyse(text, JSON, asked.path)
+    return analyse(text, JSON, asked.path, release_of(asked.target))
 
 
 class _Json:

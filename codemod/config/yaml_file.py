@@ -14,6 +14,7 @@ from fsdp_migrate.config.tree import Entry, Node
 from fsdp_migrate.findings import Edit
 from fsdp_migrate.languages import Asked, Found, UnreadableError
 from fsdp_migrate.segments import Document, Segment, Whole, decode
+from fsdp_migrate.upstream import release_of
 
 __all__ = ["decode", "read", "split"]
 
@@ -40,7 +41,7 @@ def read(text: str, asked: Asked) -> Sequence[Found]:
     """
     from fsdp_migrate.config.scripts import places
 
-    return analyse(text, YAML, asked.path, places(text, YAML.documents(text)))
+    return analyse(text, YAML, asked.path, release_of(asked.target), places(text, YAML.documents(text)))
 
 
 class _Yaml:

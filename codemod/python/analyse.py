@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
@@ -13,6 +13,7 @@ from fsdp_migrate.findings import Edit
 from fsdp_migrate.python.project import Module, Project
 from fsdp_migrate.python.projection import project_root
 from fsdp_migrate.python.reading import Reader
+from fsdp_migrate.python.settings import config_of, environment
 from fsdp_migrate.python.sites import Path, Reading, Scope, Site
 from fsdp_migrate.python.source import Source
 from fsdp_migrate.python.statements import blocks, expressions
@@ -25,6 +26,7 @@ from fsdp_migrate.upstream import (
     NEW_SECTION,
     OLD_CLASS,
     OLD_SECTION,
+    release_of,
 )
 
 _DECIDES = re.compile(rf"{FLAG}|ConfigContainer\(|\.(?:{OLD_SECTION}|{NEW_SECTION})[ \t]*=(?!=)")
@@ -47,6 +49,7 @@ class PythonCase:
     is_local: bool = True
     orphans: tuple[Site, ...] = ()
     prose: tuple[tuple[int, int], ...] = ()
+    values: Mapping[str, ast.expr] = field(default_factory=dict)
 
     def edits(self, parts: frozenset[str]) -> tuple[Edit, ...]:
         # libcst is behind this import; a run that changes nothing never pays for it.
@@ -64,12 +67,15 @@ def analyse(module: Module, project: Project, target: str) -> list[PythonCase]:
     hits = {source.place(m.start(), m.start()).line for m in _DECIDES.finditer(source.text)}
     foreign = _foreign(module, target)
     shared: dict[tuple[Path, Scope], list[Site]] = {}
+    imported = environment(module.tree) if "os.environ" in source.text else []
     for scope in _scopes(module.tree, hits):
         reader = Reader(module, project, scope)
         reading = reader.read()
+        if scope is not module.tree:
+            reading.notes = [*imported, *reading.notes]
         shared |= {(root, scope): stores for root, stores in _shared(reading) if stores}
         for root in reading.roots():
-            found = _case(module, reader, reading, root, foreign)
+            found = _case(module, reader, reading, root, foreign, release_of(target))
             if found is not None:
                 cases.append(found)
         loose += _loose(module.source, reading, foreign)
@@ -135,7 +141,9 @@ def _with_bases(cases: list[PythonCase]) -> list[PythonCase]:
     ]
 
 
-def _case(module: Module, reader: Reader, reading: Reading, root: Path, foreign: str) -> PythonCase | None:
+def _case(
+    module: Module, reader: Reader, reading: Reading, root: Path, foreign: str, release: str
+) -> PythonCase | None:
     sites = {n: s for n, s in reading.sites.items() if s.root == root}
     reads = tuple(s for s in reading.reads if s.root == root and s.section == OLD_SECTION)
     blocked = [b for b in reading.blocked if b.root[-len(root) :] == root or b.root == root]
@@ -155,7 +163,9 @@ def _case(module: Module, reader: Reader, reading: Reading, root: Path, foreign:
     elif decision.refused is not None and not refusal:
         refusal = _refusal(decision.refused, sites, module.source, root)
     spots = {n: _spot(module.source, s) for n, s in sites.items()}
-    if not old and not decision.companions and not decision.actions and decision.leak is None and not refusal:
+    config, values = (None, {}) if foreign else config_of(reading.notes, root, module.source, release)
+    says_nothing = not decision.companions and not decision.actions and decision.leak is None and not refusal
+    if not old and says_nothing and config is None:
         return None
     case = Case(
         "python",
@@ -167,10 +177,10 @@ def _case(module: Module, reader: Reader, reading: Reading, root: Path, foreign:
         refusal,
         companions,
         why,
+        config,
     )
-    return PythonCase(
-        case, module.source, reading.scope, root, block, sites, reads, tuple(reading.bases), _is_local(reading, root)
-    )
+    bases, is_local = tuple(reading.bases), _is_local(reading, root)
+    return PythonCase(case, module.source, reading.scope, root, block, sites, reads, bases, is_local, values=values)
 
 
 def _is_local(reading: Reading, root: Path) -> bool:

@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from fsdp_migrate.cases import MOVE
+from fsdp_migrate.conflicts import replacements
 from fsdp_migrate.findings import Edit
 from fsdp_migrate.python import changes as c
 from fsdp_migrate.python.analyse import PythonCase, spell
+from fsdp_migrate.python.settings import spelled
 from fsdp_migrate.python.sites import Scope, Site
 from fsdp_migrate.python.source import Source
 from fsdp_migrate.python.statements import blocks
@@ -30,6 +32,9 @@ def edits_of(found: PythonCase, parts: frozenset[str]) -> tuple[Edit, ...]:
     edits: list[Edit] = []
     if steps:
         edits += _carry_out(found, steps)
+    for path, value in replacements(parts).items():
+        start, end = found.source.span(found.values[path])
+        edits.append(Edit(start, end, spelled(value, found.source.text[start:end])))
     if PROSE in parts:
         edits += [Edit(start, start + len(OLD_SECTION), NEW_SECTION) for start, _ in found.prose]
     return tuple(sorted(edits))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fsdp_migrate.python.project import Module, Project
+from fsdp_migrate.python.settings import CONSUMERS, Note, Where, keywords, set_default
 from fsdp_migrate.python.sites import STALE, Blocked, Fork, Function, Item, Pass, Path, Reading, Scope, Site
 from fsdp_migrate.python.statements import statements
 from fsdp_migrate.python.values import dotted, expression, literal, words_of
@@ -66,6 +67,7 @@ class Reader:
         self.shared: dict[str, ast.Call] = {}
         self.locals: set[str] = set()
         self.nested: dict[str, Function] = {}
+        self.where: Where = ()
 
     # ── Entry ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -195,6 +197,10 @@ class Reader:
             self.reading.sites[number] = site
         return site
 
+    def note(self, path: Path, value: ast.expr | None) -> None:
+        """A store, or with no value a chance to store, for whoever asks for the settings of this scope."""
+        self.reading.notes.append(Note(path, value, self.where))
+
     def block_root(self, root: Path, node: ast.AST, reason: str) -> None:
         self.reading.blocked.append(Blocked(root, node, reason))
 
@@ -266,15 +272,15 @@ class Reader:
 
     def arms(self, *bodies: Sequence[ast.stmt]) -> list[list[Item]]:
         """Blocks of which one runs: each starts from the same aliases, afterwards those that disagree are stale."""
-        before = dict(self.env)
+        before, outside, fork = dict(self.env), self.where, self.new()
         blocks: list[list[Item]] = []
         ends: list[dict[Path, Path]] = []
-        for body in bodies:
-            self.env = dict(before)
+        for number, body in enumerate(bodies):
+            self.env, self.where = dict(before), (*outside, (fork, number))
             blocks.append(self.block(body))
             if not _leaves(body):
                 ends.append(self.env)
-        self.env = _merge(ends) if ends else before
+        self.env, self.where = _merge(ends) if ends else before, outside
         return blocks
 
     def loop_body(self, body: Sequence[ast.stmt]) -> list[Item]:
@@ -288,8 +294,9 @@ class Reader:
                 and key[0] not in self.attached
             ):
                 self.env[key] = (STALE, *value)
+        outside, self.where = self.where, (*self.where, (self.new(), 0))
         items = self.block(body)
-        self.env = _merge([before, self.env])
+        self.env, self.where = _merge([before, self.env]), outside
         return items
 
     def read_statement(self, s: ast.stmt) -> list[Item]:
@@ -399,6 +406,9 @@ class Reader:
         if path is None:
             return items + self.events(target)
         items.append(plan.Touch(self.new(), frozenset({".".join(path)})))
+        if id(value) not in self.containers:
+            is_leaf = len(path) > 2 and not isinstance(value, ast.Call | ast.Dict)
+            self.reading.notes += [Note(path, value, self.where)] if is_leaf else keywords(path, value, self.where)
         name = ".".join(path[-2:])
         if len(path) > 2 and name in WATCHED:
             site = self.site("setting", path[:-2], "", target, value=value)
@@ -437,6 +447,7 @@ class Reader:
         if root[0] == STALE:
             self.stale(target, section, root)
             return []
+        self.note((*root, section, FLAG), value)
         site = self.site("store", root, section, target, value=value, target=index, spelled=_spelled(target.value))
         if site.guarded:
             return []
@@ -503,6 +514,7 @@ class Reader:
                 if section == OLD_SECTION:
                     self.block_root(root, target, "an update with &= or ^= has no equal on ddp; rewrite it by hand")
                 return items
+            self.note((*root, section, FLAG), None)
             site = self.site("update", root, section, target, value=s.value, spelled=_spelled(target.value))
             if site.guarded:
                 return items
@@ -511,6 +523,7 @@ class Reader:
             return [*items, (root, plan.Store(site.id, section, (plan.Flag(section), *flag), can))]
         path = self.path(target)
         if path is not None:
+            self.note(path, None)
             items.append(plan.Touch(self.new(), frozenset({".".join(path)})))
         return items
 
@@ -680,6 +693,7 @@ class Reader:
     def container(self, call: ast.Call, root: Path) -> list[Item]:
         """``ConfigContainer(dist=..., ddp=..., checkpoint=...)``: all sections of one root at once."""
         items: list[Item] = [e for a in call.args for e in self.events(a)]
+        self.note(root, None)
         open_ended = any(k.arg is None for k in call.keywords) or _last(call.func) == "replace"
         seen: set[str] = set()
         named = root[0][0] != "<" and isinstance(self.statement, ast.Assign) and self.statement.value is call
@@ -687,9 +701,13 @@ class Reader:
             if keyword.arg in SECTIONS:
                 seen.add(keyword.arg)
                 value = keyword.value
+                self.reading.notes += keywords((*root, keyword.arg), value, self.where)
                 if isinstance(value, ast.Name) and self.attached.get(value.id) == (*root, keyword.arg):
                     continue
                 items += self.section_value(root, keyword.arg, value, statement=False, named=named)
+            elif keyword.arg is not None:
+                items += self.events(keyword.value)
+                self.reading.notes += keywords((*root, keyword.arg), keyword.value, self.where)
             else:
                 items += self.events(keyword.value)
         for section in SECTIONS:
@@ -781,6 +799,7 @@ class Reader:
         if not self.guarded and caught & {"AttributeError", "TypeError"} and any(_mentions(b) for b in s.body):
             return self.guard(s.body, *(h.body for h in s.handlers), s.orelse, s.finalbody)
         before = dict(self.env)
+        outside, self.where = self.where, (*self.where, (self.new(), 0))
         self.trying += 1
         body = self.block(s.body)
         self.trying -= 1
@@ -791,7 +810,7 @@ class Reader:
             self.env = _merge([before, ends[0]])
             handlers.append(self.block(handler.body))
             ends.append(self.env)
-        self.env = _merge(ends)
+        self.env, self.where = _merge(ends), outside
         return [Fork("try", [body, *handlers, orelse, self.block(s.finalbody)])]
 
     # ── Expressions ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -814,6 +833,7 @@ class Reader:
         if root[0] == STALE:
             self.stale(call, section, root)
             return items
+        self.note((*root, section, FLAG), call.args[2])
         site = self.site("setattr", root, section, call, owner=call, value=call.args[2], spelled=_spelled(call.args[0]))
         if site.guarded:
             return items
@@ -1027,6 +1047,11 @@ class Reader:
                 passed.append(self.path(ast.Name(name)) or (name,))
         if touched and not looking:
             items.append(plan.Touch(self.new(), frozenset(touched)))
+        if (note := set_default(node, self.where)) is not None:
+            self.reading.notes.append(note)
+        elif not looking and _last(node.func) not in CONSUMERS:
+            for path in passed:
+                self.note(path, None)
         for path in dict.fromkeys(passed):
             items.append(Pass(self.new(), path, opaque=not looking, call=node))
 

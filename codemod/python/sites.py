@@ -10,6 +10,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import Final
 
+from fsdp_migrate.python.settings import Note
 from fsdp_migrate.transforms import plan
 from fsdp_migrate.upstream import NEW_SECTION, OLD_SECTION
 
@@ -94,6 +95,7 @@ class Reading:
     returned: set[Path | None] = field(default_factory=set)
     parameters: list[str] = field(default_factory=list)
     bases: list[Function] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
 
     def roots(self) -> list[Path]:
         """Roots whose flag is stored here, in order of appearance."""

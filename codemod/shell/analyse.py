@@ -8,7 +8,7 @@ disagree about the flag, nothing is moved.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from fsdp_migrate.findings import Edit
 from fsdp_migrate.lines import Lines
 from fsdp_migrate.prose import OLD_PATH, PROSE
 from fsdp_migrate.shell.heredocs import bodies
+from fsdp_migrate.shell.settings import config_of
 from fsdp_migrate.shell.words import Script, Word, WordList
 from fsdp_migrate.transforms import plan
 from fsdp_migrate.upstream import COMPANIONS, FLAG, NEW_SECTION, OLD_SECTION, WATCHED
@@ -49,6 +50,7 @@ class ShellCase:
     block: plan.Block = ()
     removed: tuple[Site, ...] = ()
     paths: tuple[tuple[int, int], ...] = ()
+    settings: Mapping[str, Word] = field(default_factory=dict)
 
     def edits(self, parts: frozenset[str]) -> tuple[Edit, ...]:
         from fsdp_migrate.shell.fixing import edits_of
@@ -56,7 +58,7 @@ class ShellCase:
         return edits_of(self, parts)
 
 
-def analyse(script: Script) -> Sequence[ShellCase]:
+def analyse(script: Script, release: str) -> Sequence[ShellCase]:
     """All cases of a script."""
     lines = Lines(script.text)
     scopes = list(_scopes(script))
@@ -67,7 +69,7 @@ def analyse(script: Script) -> Sequence[ShellCase]:
         if not scope.has_flag:
             continue
         seen |= {(w.start, w.end) for found in scope.lists for w in found.words}
-        case = _case(script, scope, groups[id(scope)], lines)
+        case = _case(script, scope, groups[id(scope)], lines, release)
         if case is not None:
             cases.append(case)
     loose = _loose(script, scopes, seen, lines)
@@ -257,7 +259,7 @@ def _disagreement(scope: Scope, group: Sequence[Scope]) -> str:
 # ── Cases ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _case(script: Script, scope: Scope, group: Sequence[Scope], lines: Lines) -> ShellCase | None:
+def _case(script: Script, scope: Scope, group: Sequence[Scope], lines: Lines, release: str) -> ShellCase | None:
     reader = _Reader(script, scope)
     block = (*_from_elsewhere(reader, scope, group), *reader.block(scope.steps))
     spots = {n: _spot(s, lines) for n, s in reader.sites.items()}
@@ -274,13 +276,23 @@ def _case(script: Script, scope: Scope, group: Sequence[Scope], lines: Lines) ->
         )
     for site in reader.removed:
         spots[site.id] = _spot(site, lines)
-    if not (old or reader.removed or decision.companions):
+    certain = not any(isinstance(step, Fork) for step in scope.steps)
+    config, settings = config_of(script, scope.lists, certain and len(group) == 1, lines, release)
+    if not (old or reader.removed or decision.companions or config):
         return None
     root = f"${scope.variable}" if scope.variable else ""
     case = Case(
-        "shell", root or "<command>", decision, spots, refusal=refusal, companions="overlay", companions_why=_LIES_OVER
+        "shell",
+        root or "<command>",
+        decision,
+        spots,
+        refusal=refusal,
+        companions="overlay",
+        companions_why=_LIES_OVER,
+        config=config,
     )
-    return ShellCase(case, script, reader.sites, block, tuple(reader.removed) if not refusal else ())
+    removed = tuple(reader.removed) if not refusal else ()
+    return ShellCase(case, script, reader.sites, block, removed, settings=settings)
 
 
 def _spot(site: Site, lines: Lines) -> Spot:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from fsdp_migrate import overrides
 from fsdp_migrate.cases import MOVE
+from fsdp_migrate.conflicts import replacements
 from fsdp_migrate.findings import Edit, apply_edits
 from fsdp_migrate.prose import PROSE
 from fsdp_migrate.shell.analyse import ShellCase, Site, value_of
@@ -25,6 +26,9 @@ def edits_of(found: ShellCase, parts: frozenset[str]) -> tuple[Edit, ...]:
     if MOVE in parts:
         edits += _moves(found)
     edits += _companions(found, parts)
+    edits += [
+        _change(found.settings[path], overrides.spell("", value)[1:]) for path, value in replacements(parts).items()
+    ]
     if PROSE in parts:
         edits += [Edit(start, start + len(OLD_SECTION), NEW_SECTION) for start, _ in found.paths]
     edits = sorted(edits)
