@@ -176,13 +176,17 @@ def _demand_regular(descriptor: int, path: str) -> int:
     return status.st_size
 
 
+Skip = Callable[[str, str], object]
+
+
 def discover(
-    paths: Sequence[str], *, exclude: Sequence[str] = (), include: Sequence[str] = ()
+    paths: Sequence[str], *, exclude: Sequence[str] = (), include: Sequence[str] = (), skip: Skip | None = None
 ) -> Iterator[File | Problem]:
     """The files to look at, in no particular order; a file may come twice when `paths` overlap.
 
     Below folders, `exclude` leaves out what matches one of these gitignore patterns (relative to the working
-    directory), and `include` leaves out what matches none.
+    directory), and `include` leaves out what matches none. `skip` is told each folder (with a slash at its end) or file
+    that is left out, and why.
     """
     folders: list[str] = []
     for path in paths:
@@ -201,13 +205,18 @@ def discover(
     for top, members in _by_tree(folders).items():
         if top is None:
             for folder in members:
-                yield from _walk(folder, is_included)
+                yield from _walk(folder, is_included, skip)
         else:
-            yield from _list(top, members, is_included)
+            yield from _list(top, members, is_included, skip)
 
 
-def follow(link: str, folders: Sequence[str]) -> tuple[str, str] | Problem | None:
-    """What a symbolic link that was found below `folders` stands for.
+def real_folders(paths: Iterable[str]) -> tuple[str, ...]:
+    """The real paths of the folders among `paths`, each with a separator at its end."""
+    return tuple(os.path.join(os.path.realpath(path), "") for path in paths if os.path.isdir(path))
+
+
+def follow(link: str, folders: tuple[str, ...]) -> tuple[str, str] | Problem | None:
+    """What a symbolic link that was found below `folders` (as `real_folders` gives them) stands for.
 
     `(target, why it is reported but not edited)`, or None where there is nothing to say: the link leads to a folder, or
     to a file that is found by itself.
@@ -217,10 +226,15 @@ def follow(link: str, folders: Sequence[str]) -> tuple[str, str] | Problem | Non
         return None
     if not os.path.isfile(target):
         return Problem(link, "is a broken symbolic link: repair or exclude it")
-    roots = tuple(os.path.join(os.path.realpath(folder), "") for folder in folders)
-    if target.startswith(roots):
-        return None
-    return target, f"it is a symbolic link to {target}, outside of the given paths; name it to migrate it"
+    reason = outside(target, folders)
+    return (target, reason) if reason else None
+
+
+def outside(real: str, folders: tuple[str, ...]) -> str:
+    """Why a file that was found below `folders`, but is not in them, is not edited; empty if it is in them."""
+    if real.startswith(folders):
+        return ""
+    return f"a symbolic link leads to it: {real} is outside of the given paths; name it to migrate it"
 
 
 def explain(path: str, error: OSError) -> str:
@@ -263,7 +277,14 @@ def _by_tree(folders: Iterable[str]) -> dict[str | None, list[str]]:
     return trees
 
 
-def _list(top: str, folders: Sequence[str], is_included: Callable[[str], bool] | None) -> Iterator[File | Problem]:
+_EXCLUDED = "--exclude or --include leaves it out"
+_IGNORED = "a .gitignore file says so"
+_OF_OTHERS = "others own what is in it, or a tool wrote it: name it to migrate it"
+
+
+def _list(
+    top: str, folders: Sequence[str], is_included: Callable[[str], bool] | None, skip: Skip | None
+) -> Iterator[File | Problem]:
     """Files that git knows below `folders`, all of them in the working tree `top`."""
     # How a name that git prints, relative to `top`, begins, and how the path that we show begins.
     begins: dict[str, str] = {}
@@ -278,27 +299,37 @@ def _list(top: str, folders: Sequence[str], is_included: Callable[[str], bool] |
                     if not name.startswith(inside):
                         continue
                     below = name[len(inside) :]
+                    if below.startswith("/") or (".." in below and ".." in below.split("/")):
+                        continue  # no git wrote this into its index
                     if below.endswith(SUFFIXES):
                         language = language_of(below)
                     elif "." not in below[below.rfind("/") + 1 :]:
                         language = ""
                     else:
                         continue
-                    if _FOREIGN_IN_PATH.search(below):
+                    if foreign := _FOREIGN_IN_PATH.search(below):
+                        if skip is not None:
+                            skip(shown + below[: foreign.end()], _OF_OTHERS)
                         continue
                     path = shown + below
                     if is_included is None or is_included(path):
                         yield File(path, language)
+                    elif skip is not None:
+                        skip(path, _EXCLUDED)
+        if skip is not None:
+            for name, reason in worktree.left_out(top, [inside or "." for inside in begins]):
+                if name.endswith(("/", *SUFFIXES)):
+                    skip(_display(os.path.join(top, name)) + "/" * name.endswith("/"), reason)
     except worktree.IncompleteError as error:
         for name in error.folders:
             yield Problem(_display(os.path.join(top, name)), _CLOSED)
     except worktree.GitError:
         # No git program, or a tree that git does not trust: its ignore files still say what belongs to it.
         for folder in folders:
-            yield from _walk(folder, is_included)
+            yield from _walk(folder, is_included, skip)
 
 
-def _walk(folder: str, is_included: Callable[[str], bool] | None) -> Iterator[File | Problem]:
+def _walk(folder: str, is_included: Callable[[str], bool] | None, skip: Skip | None) -> Iterator[File | Problem]:
     """Files below a folder, honouring the `.gitignore` files in it. Symbolic links to folders are not followed."""
     shown = _display(folder)
     # Per folder to visit: its path, and the ignore files that hold there with the length of their folder's path.
@@ -320,14 +351,16 @@ def _walk(folder: str, is_included: Callable[[str], bool] | None) -> Iterator[Fi
             name = entry.name
             path = begin + name
             if entry.is_dir(follow_symlinks=False):
-                if name not in FOREIGN and not _is_ignored(path + "/", ignores):
+                if name in FOREIGN or _is_ignored(path + "/", ignores):
+                    if skip is not None:
+                        skip(path + "/", _OF_OTHERS if name in FOREIGN else _IGNORED)
+                else:
                     waiting.append((path, ignores))
-            elif (
-                (name.endswith(SUFFIXES) or "." not in name)
-                and not _is_ignored(path, ignores)
-                and (is_included is None or is_included(path))
-            ):
-                if entry.is_file(follow_symlinks=False) or entry.is_symlink():
+            elif name.endswith(SUFFIXES) or "." not in name:
+                if _is_ignored(path, ignores) or not (is_included is None or is_included(path)):
+                    if skip is not None:
+                        skip(path, _IGNORED if _is_ignored(path, ignores) else _EXCLUDED)
+                elif entry.is_file(follow_symlinks=False) or entry.is_symlink():
                     yield File(path, language_of(name))
                 elif name.endswith(SUFFIXES):
                     yield Problem(path, "is not a regular file: exclude it")
@@ -335,11 +368,11 @@ def _walk(folder: str, is_included: Callable[[str], bool] | None) -> Iterator[Fi
 
 def _ignore_file(path: str) -> GitIgnoreSpec | None:
     try:
-        with open(path, "rb") as file:
-            lines = os.fsdecode(file.read()).splitlines()
+        # As other files are read: it may be a named pipe, or endless.
+        data = read(path, bool)
     except OSError:
         return None
-    return _spec(lines)
+    return _spec(os.fsdecode(data).splitlines()) if data else None
 
 
 def _spec(patterns: Iterable[str]) -> GitIgnoreSpec:

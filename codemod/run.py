@@ -17,6 +17,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, TypeAlias
@@ -29,7 +30,9 @@ from fsdp_migrate.discover import (
     follow,
     frozen_reason,
     language_of_script,
+    outside,
     read,
+    real_folders,
 )
 from fsdp_migrate.findings import Result
 from fsdp_migrate.prefilter import may_matter
@@ -59,16 +62,21 @@ class Outcome:
     result: Result
     frozen: str = ""
     written: bool = False
+    place: str = ""  # the real path at which the file was found; empty: nothing says that it was one
 
 
 @dataclass(slots=True)
 class Found:
-    """The files to migrate, in order, with why some are reported only; what could not be looked at; how many were."""
+    """The files to migrate, in order, with why some are reported only; what could not be looked at; how many were.
+
+    `left_out` are folders (with a slash at the end) and files that do not count, and why.
+    """
 
     frozen: dict[str, str] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)  # by path: the real path
     problems: list[Problem] = field(default_factory=list)
     skipped: list[Problem] = field(default_factory=list)
-    excluded: list[Problem] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
     looked_at: int = 0
 
     @property
@@ -88,22 +96,26 @@ def find(
     is_wanted: Callable[[bytes], bool] = may_matter,
     left_out: Callable[[str], str] = lambda path: "",
     left_out_if_named: bool = False,
+    explains: bool = False,
     report: Report | None = None,
 ) -> Found:
     """Read every file below `paths`; keep those that the migration has to look at, each once, in the order of names.
 
     `left_out` says why a file does not count, if it does not. It is not asked about files that were named, unless
-    `left_out_if_named`.
+    `left_out_if_named`. With `explains`, `Found.left_out` says what else does not count.
     """
     found = Found()
+    folders = real_folders(paths)
     hits: dict[str, tuple[str, str]] = {}  # by the file's real path: two names of one file are one file
-    for item in discover(paths, exclude=exclude, include=include):
+    skip = (lambda path, why: found.left_out.setdefault(path, why)) if explains else None
+    for item in discover(paths, exclude=exclude, include=include, skip=skip):
         if isinstance(item, Problem):
             found.problems.append(item)
             continue
         path, reason = item.path, ""
         if (why := left_out(path)) and (left_out_if_named or not item.named):
-            found.excluded.append(Problem(path, why))
+            if explains or item.named:
+                found.left_out[path] = why
             continue
         try:
             data = read(path, is_wanted)
@@ -112,7 +124,7 @@ def find(
                 if problem := _problem(item, error):
                     found.problems.append(problem)
                 continue
-            linked = _linked(item, paths, is_wanted)
+            linked = _linked(item, folders, is_wanted)
             if isinstance(linked, Problem):
                 found.problems.append(linked)
                 continue
@@ -127,8 +139,11 @@ def find(
                 found.skipped.append(Problem(path, "names the flag, but is of a kind that fsdp-migrate does not know"))
             continue
         real = os.path.realpath(path)
+        if not item.named:
+            reason = reason or outside(real, folders)
         if real not in hits or path < hits[real][0]:
             hits[real] = path, reason or frozen_reason(path, data)
+    found.places = {path: real for real, (path, _) in hits.items()}
     found.frozen = dict(sorted(hits.values(), key=lambda hit: hit[0].split("/")))
     found.problems.sort(key=lambda problem: problem.path)
     return found
@@ -143,11 +158,13 @@ def _problem(file: File, error: OSError) -> Problem | None:
     return None if gone else Problem(file.path, explain(file.path, error))
 
 
-def _linked(file: File, paths: Sequence[str], is_wanted: Callable[[bytes], bool]) -> Problem | tuple[bytes | None, str]:
+def _linked(
+    file: File, folders: tuple[str, ...], is_wanted: Callable[[bytes], bool]
+) -> Problem | tuple[bytes | None, str]:
     """The content of what a symbolic link stands for, and why it is reported but not edited."""
     target, reason = os.path.realpath(file.path), ""
     if not file.named:
-        followed = follow(file.path, paths)
+        followed = follow(file.path, folders)
         if followed is None:
             return None, ""
         if isinstance(followed, Problem):
@@ -265,7 +282,8 @@ class _Pool:
         self._children = multiprocessing.active_children
         self._strangers = set(self._children())
         # Started first, because it unblocks what `submit` blocks.
-        resource_tracker.ensure_running()
+        with _safe_path():
+            resource_tracker.ensure_running()
         # Not fork: it copies locks of threads that do not exist in the child. Spawn is the same on every system.
         context = multiprocessing.get_context("spawn")
         self._executor = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker)
@@ -273,13 +291,14 @@ class _Pool:
     def submit(self, task: Task, path: str) -> Future[Result | None]:
         # This may start a worker, which inherits what is blocked. Ctrl-C goes to the whole process group; it is for the
         # parent alone, which decides what becomes of the workers.
-        if not hasattr(signal, "pthread_sigmask"):
-            return self._executor.submit(task, path)
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        try:
-            return self._executor.submit(task, path)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        with _safe_path():
+            if not hasattr(signal, "pthread_sigmask"):
+                return self._executor.submit(task, path)
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+            try:
+                return self._executor.submit(task, path)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def __enter__(self) -> _Pool:
         return self
@@ -289,6 +308,26 @@ class _Pool:
             for child in set(self._children()) - self._strangers:
                 child.terminate()
         self._executor.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Processes that start here do not import from the working directory, as `python -c` would.
+
+    It is the user's tree: a file called `multiprocessing.py` in it would run.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
+
+
+_SAFE_PATH = "PYTHONSAFEPATH"
 
 
 def _start_worker() -> None:

@@ -1,6 +1,7 @@
 """What git knows about a working tree: where it starts, which files belong to it, which of them are committed.
 
-Nothing here writes, takes git's locks, or runs a program that the repository's own configuration names.
+Nothing here writes, takes git's locks, or runs a program that the repository's own configuration names: no monitor,
+hook or filter, and nothing is fetched, because the way to fetch is a program too.
 """
 
 from __future__ import annotations
@@ -32,6 +33,15 @@ _REPOSITORY_VARIABLES = frozenset(
         "GIT_WORK_TREE",
     ]
 )
+# Git asks nobody and brings nothing: a missing object would be fetched by what the repository calls its ssh.
+_ALONE = {"LC_ALL": "C", "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
+_OPTIONS = [
+    "--no-optional-locks",
+    *("-c", "core.fsmonitor=false"),
+    *("-c", f"core.hooksPath={os.devnull}"),
+    # A folder that a tree was made to look like a repository is none.
+    *("-c", "safe.bareRepository=explicit"),
+]
 _CHUNK = 1 << 16
 _PATHS_PER_CALL = 200  # far below the shortest argument list a system allows
 
@@ -99,6 +109,20 @@ def list_files(top: str, folders: Sequence[str] = ()) -> Iterator[list[str]]:
         raise IncompleteError([os.fsdecode(name) for name in closed])
 
 
+def left_out(top: str, folders: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """What `list_files` leaves out below `folders`, with the reason. A folder ends in a slash and stands for all in it.
+
+    Raises:
+        GitError: git cannot list it.
+    """
+    begin = ["--literal-pathspecs", "ls-files", "-z"]
+    ignored = _ask(top, [*begin, "--others", "--ignored", "--exclude-standard", "--directory", "--", *folders])
+    yield from ((name, "git ignores it") for name in os.fsdecode(ignored).split("\0") if name)
+    for entry in os.fsdecode(_ask(top, [*begin, "--stage", "--", *folders])).split("\0"):
+        if entry.startswith("160000 "):
+            yield entry.partition("\t")[2] + "/", "it is a submodule: name it to migrate it"
+
+
 def is_ignored(top: str, path: str) -> bool:
     """Whether git ignores `path` (relative to `top`) itself or a folder above it."""
     try:
@@ -120,10 +144,12 @@ def uncommitted(paths: Iterable[str]) -> tuple[dict[str, str], list[str]]:
             trees.setdefault(top, []).append(path)
     dirty: dict[str, str] = {}
     for top, members in trees.items():
+        options: list[str] | None = None
         for start in range(0, len(members), _PATHS_PER_CALL):
             batch = {_inside(top, path): path for path in members[start : start + _PATHS_PER_CALL]}
             try:
-                for name, state in _states(top, list(batch)):
+                options = _without_filters(top) if options is None else options
+                for name, state in _states(top, list(batch), options):
                     dirty[batch[name]] = _REASONS.get(state, "has uncommitted changes")
             except NoGitError:
                 homeless += batch.values()
@@ -138,7 +164,8 @@ def changed_since_commit(folder: str) -> list[str]:
     if top is None:
         return []
     try:
-        output = _ask(top, ["diff", "--name-only", "-z", "--diff-filter=d", "HEAD", "--"])
+        options = ["--name-only", "-z", "--diff-filter=d", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all"]
+        output = _ask(top, [*_without_filters(top), "diff", *options, "HEAD", "--"])
     except GitError:
         return []
     return [os.path.join(top, name) for name in os.fsdecode(output).split("\0") if name]
@@ -151,10 +178,11 @@ def _inside(top: str, path: str) -> str:
     return os.path.relpath(os.path.realpath(path), top)
 
 
-def _states(top: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _states(top: str, names: Sequence[str], settings: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The two-letter state of each of `names` that is not clean."""
     options = ["--porcelain=v1", "-z", "--untracked-files=all", "--ignored=matching", "--no-renames"]
-    output = _ask(top, ["--literal-pathspecs", "status", *options, "--", *names])
+    options += ["--ignore-submodules=all"]
+    output = _ask(top, ["--literal-pathspecs", *settings, "status", *options, "--", *names])
     found = {entry[3:].rstrip("/"): entry[:2] for entry in os.fsdecode(output).split("\0") if entry}
     for name in names:
         # An ignored folder, or a new one that is a repository of its own, is listed instead of what is in it.
@@ -163,6 +191,19 @@ def _states(top: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
             listed = os.path.dirname(listed)
         if listed:
             yield name, found[listed]
+
+
+def _without_filters(top: str) -> list[str]:
+    """Options that switch off every filter program that is configured.
+
+    Git runs them to compare a file that is newer than the index. Without them such a file counts as changed.
+    """
+    output = _ask(top, ["config", "--list", "--name-only", "-z"])
+    filters = sorted({n.rpartition(".")[0] for n in os.fsdecode(output).split("\0") if n.startswith("filter.")})
+    if odd := [name for name in filters if "=" in name]:
+        raise GitError(f"the repository configures {odd[0]}, which cannot be switched off: remove it")
+    settings = ("clean=", "smudge=", "process=", "required=false")
+    return [word for name in filters for setting in settings for word in ("-c", f"{name}.{setting}")]
 
 
 def _ask(top: str, command: Sequence[str]) -> bytes:
@@ -175,18 +216,18 @@ def _ask(top: str, command: Sequence[str]) -> bytes:
 
 def _start(top: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
     environment = {name: value for name, value in os.environ.items() if name not in _REPOSITORY_VARIABLES}
-    environment["LC_ALL"] = "C"
-    options = ["--no-optional-locks", "-c", "core.fsmonitor=false", "-C", top]
     try:
         return subprocess.Popen(
-            ["git", *options, *command],
+            ["git", *_OPTIONS, "-C", top, *command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment,
+            env=environment | _ALONE,
         )
+    except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+        raise NoGitError("git is not installed") from error
     except OSError as error:
-        raise NoGitError(f"git cannot be run: {error.strerror}") from error
+        raise GitError(f"git cannot be run: {error.strerror}") from error
 
 
 def _said(complaints: bytes) -> str:

@@ -359,3 +359,25 @@ def test_memory_does_not_grow_with_the_tree(root: Path) -> None:
     stream = discover(["."])
     assert isinstance(next(stream), File)  # a stream: nothing was collected first
     assert len(list(stream)) == 299
+
+
+def test_what_is_left_out_is_said_on_request(root: Path) -> None:
+    tree(root, "a.py", "out.py", "build/x/c.py", "lib/site-packages/m/d.py", "data/e.py")
+    (root / ".gitignore").write_text("build/\n")
+    if (root / ".git").exists() and os.environ["PATH"] != "/nowhere":
+        git("init", "-q", "data", cwd=root)
+        git("add", "-A", cwd=root / "data")
+        git("commit", "-qm", "x", cwd=root / "data")
+        git("add", "-A", cwd=root)
+        expected = {"data/": "it is a submodule: name it to migrate it", "build/": "git ignores it"}
+    else:
+        expected = {"build/": "a .gitignore file says so"}
+    found = find(["."], exclude=["out.py"], explains=True)
+    left_out = {path: why for path, why in found.left_out.items() if not path.startswith(".git")}
+    others = {path: why for path, why in left_out.items() if "site-packages" in path}
+    assert [why.partition(":")[0] for why in others.values()] == ["others own what is in it, or a tool wrote it"]
+    assert {k: v for k, v in left_out.items() if k not in others} == {
+        **expected,
+        "out.py": "--exclude or --include leaves it out",
+    }
+    assert find(["."], exclude=["out.py"]).left_out == {}

@@ -143,7 +143,7 @@ def test_the_backup_of_an_interrupted_run_is_never_overwritten(file: Path) -> No
 def test_a_failure_leaves_the_old_file_and_nothing_else(
     file: Path, failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, failing, fails)
