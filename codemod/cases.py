@@ -102,7 +102,11 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is known about a rule beside its code. `valid` examples give no finding of it, `invalid` ones do."""
+    """What is known about a rule beside its code. `valid` examples give no finding of it, `invalid` ones do.
+
+    `default`: it is on without being selected. `traceable`: it judges settings, so a trace may find more.
+    `same_as`: the code that says the same about what the source shows.
+    """
 
     code: str
     name: str
@@ -114,3 +118,5 @@ class Rule:
     valid: tuple[Example, ...]
     invalid: tuple[Example, ...]
     default: bool = True
+    traceable: bool = False
+    same_as: str = ""

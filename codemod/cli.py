@@ -128,6 +128,7 @@ def cli() -> None:
 @click.option("--write", is_flag=True, help="Apply the safe fixes.")
 @click.option("--add-ignores", is_flag=True, help="Write comments that exempt what is left, instead of fixing it.")
 @click.option("--verify", is_flag=True, help="With --diff or --write: run the recipes and keep only what changes none.")
+@click.option("--trace", is_flag=True, help="Also run the recipes and judge what they end up with.")
 @click.option("--train-check", is_flag=True, help="After --write: train the rewritten recipes for a few steps.")
 @click.option("--check", is_flag=True, help="One line per file that something is left to do in; for CI.")
 @click.option("--unsafe-fixes", is_flag=True, help="Also apply fixes that may change what the code does.")
@@ -186,6 +187,7 @@ class _Run:
         self.write: bool = arguments["write"]
         self.check: bool = arguments["check"]
         self.verify: bool = arguments["verify"]
+        self.trace: bool = arguments["trace"]
         self.train: bool = arguments["train_check"]
         self.written: list[str] = []
         self.differs = False
@@ -217,8 +219,8 @@ class _Run:
         if self.train and not self.write:
             raise click.UsageError("--train-check trains what was written: add --write, or use 'train-check' by itself")
         if "-" in self.paths:
-            if self.verify:
-                raise click.UsageError("--verify needs files: leave '-' or --verify out")
+            if self.verify or self.trace:
+                raise click.UsageError("--verify and --trace need files: leave them or '-' out")
             if len(self.paths) > 1:
                 raise click.UsageError("'-' (stdin) stands alone: leave the other PATHS out")
             if self.write:
@@ -240,6 +242,8 @@ class _Run:
             outcomes = self._outcomes(found, progress)
             if self.verify:
                 outcomes = iter(self._verified(list(outcomes), progress))
+            if self.trace:
+                outcomes = iter(self._traced(list(outcomes), progress))
             if self.write:
                 outcomes = iter(self._written(list(outcomes)))
             shows = sys.stdout.isatty()
@@ -268,6 +272,28 @@ class _Run:
             self._note("--train-check: no recipe was written, so none is trained")
             return 0
         return int(train_check.main(args=targets, prog_name=f"{PROGRAM} train-check", standalone_mode=False) or 0)
+
+    def _traced(self, outcomes: list[Outcome], progress: Progress) -> list[Outcome]:
+        """Add what the recipes end up with. This runs them."""
+        from fsdp_migrate.judging import with_conflicts
+        from fsdp_migrate.registry import enabled
+        from fsdp_migrate.trace import TraceError
+
+        def codes(path: str) -> frozenset[str]:
+            options = self.chosen.options(path)
+            return enabled(options.select, options.ignore)
+
+        progress.update("Tracing", 0)
+        target = self.chosen.settings(".").get("target")
+        after = self.write or self.diff
+        try:
+            judged, missed = with_conflicts(outcomes, self.paths or ["."], target, codes, after=after)
+        except TraceError as error:
+            raise click.ClickException(f"--trace could not be done: {error}") from error
+        progress.hide()
+        for recipe in missed:
+            self._note(f"{recipe.file}:{recipe.line}: {recipe.name} was not evaluated: {recipe.reason}")
+        return judged
 
     def _verified(self, outcomes: list[Outcome], progress: Progress) -> list[Outcome]:
         """Take back what would make a recipe different, and show the verdicts. This runs the recipes."""

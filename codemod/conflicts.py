@@ -134,7 +134,8 @@ def replacements(parts: frozenset[str]) -> dict[str, object]:
 
 def judged(settings: Mapping[str, Known], release: str, *, complete: frozenset[str], name: str = "") -> Case | None:
     """A traced recipe as a case; None where nothing says whether FSDP is on."""
-    fsdp = effective_flag(settings)
+    defaults = {path: Known(False) for path in _FLAGS[:1] if path.partition(".")[0] in complete}
+    fsdp = effective_flag({**defaults, **settings})
     flags = [settings[path].place for path in _FLAGS if path in settings]
     anchor = next((place for place in flags if place is not None), Place(1, 1, 1, 1))
     if fsdp is None:

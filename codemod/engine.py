@@ -190,7 +190,9 @@ class _Kept:
             return None
         from fsdp_migrate.suppress import remarks
 
-        return remarks(self.ignores, self.used, codes(), choice.codes, lines)
+        # What only shows when recipes are traced is not missing here.
+        looked_at = choice.codes - {rule.code for rule in rules() if rule.traceable}
+        return remarks(self.ignores, self.used, codes(), looked_at, lines)
 
 
 _COMMENT = "fsdp-migrate:"

@@ -32,6 +32,7 @@ Bridge up to 0.3.1 switched it off. Since 0.4 it stays, and Megatron-Core assert
         "training/config.py:1485"
     ),
     check=check(judge),
+    traceable=True,
     valid=examples({"model.gradient_accumulation_fusion": False}),
     invalid=examples({"model.gradient_accumulation_fusion": True}),
 )

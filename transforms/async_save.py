@@ -29,6 +29,7 @@ Bridge 0.4 asserts torch_dist for it, and FSDP needs fsdp_dtensor.""",
     safety="Unsafe: saves synchronously.",
     source="megatron-bridge 0.4.2, training/config.py:1159 (allowed since 0.5.0, pull request 3339)",
     check=check(judge),
+    traceable=True,
     valid=examples({"checkpoint.async_save": False}, {"checkpoint.async_save": True}),
     invalid=for_release("0.4", examples({"checkpoint.async_save": True})),
 )

@@ -29,6 +29,7 @@ The model's config raises a ValueError, with or without FSDP. People switch both
     safety="None: which of the two is meant is the author's to say.",
     source="megatron-core 0.19.2, core/transformer/transformer_config.py:1714 and 1719",
     check=check(judge),
+    traceable=True,
     valid=examples({"model.cpu_offloading": True, "model.pipeline_model_parallel_size": 1}),
     invalid=examples(
         {"model.cpu_offloading": True, "model.pipeline_model_parallel_size": 2},

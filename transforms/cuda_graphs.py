@@ -51,6 +51,7 @@ set "none". Graphs of whole iterations need two ddp settings that Megatron-LM ma
         "perf_recipes/deepseek/gb300/deepseek_v3.py:333; megatron-core 0.19.2, training/training.py:2003"
     ),
     check=check(judge),
+    traceable=True,
     valid=examples(
         {"model.cuda_graph_impl": "none"},
         {

@@ -51,6 +51,7 @@ parallelism on Hopper wants 1, so this is often what is left over from it.""",
         "training/arguments.py:1412"
     ),
     check=check(judge),
+    traceable=True,
     valid=(
         *examples({"env_vars.CUDA_DEVICE_MAX_CONNECTIONS": "8"}, languages=("python", "yaml")),
         Example("export CUDA_DEVICE_MAX_CONNECTIONS=1\ntorchrun train.py ddp.use_megatron_fsdp=false\n", None, "shell"),

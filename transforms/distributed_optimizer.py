@@ -37,6 +37,7 @@ makes does not know of sharded parameters.""",
     safety="Unsafe: the optimizer's state gets another layout.",
     source="megatron-bridge 0.5.1, training/config.py:1117 (0.6.2: 1077); 0.4.2 has no such line",
     check=check(judge),
+    traceable=True,
     valid=examples(
         {"ddp.use_distributed_optimizer": True},
         {

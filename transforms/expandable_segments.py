@@ -36,6 +36,7 @@ Megatron-Core raises a ValueError: up to 0.17 (Bridge 0.4) always, since 0.18 on
         "with torch before 2.11)"
     ),
     check=check(judge),
+    traceable=True,
     valid=examples(
         {"ddp.nccl_ub": False, "env_vars.PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
         {"ddp.nccl_ub": True, "env_vars.PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:128"},

@@ -31,6 +31,7 @@ The adapter asserts it since Megatron-Core 0.18 (Bridge 0.5).""",
     safety="None: which of the two is meant is the author's to say.",
     source="megatron-core 0.18, core/distributed/fsdp/mcore_fsdp_adapter.py (0.19.0: 168-191)",
     check=check(judge),
+    traceable=True,
     valid=examples({"model.overlap_moe_expert_parallel_comm": True, "ddp.fsdp_double_buffer": False}),
     invalid=examples({"model.overlap_moe_expert_parallel_comm": True, "ddp.fsdp_double_buffer": True}),
 )

@@ -32,6 +32,7 @@ into the optimizer.""",
     safety="None: upgrade Bridge.",
     source="megatron-bridge 0.4.2, training/setup.py:279 (fixed in 0.5.0, setup.py:299, pull request 3397)",
     check=check(judge),
+    traceable=True,
     valid=examples({"checkpoint.load": "/runs/fsdp"}),
     invalid=for_release("0.4", examples({"checkpoint.load": "/runs/fsdp"})),
 )

@@ -31,6 +31,7 @@ itself. False has no effect, but for the bucket size, which was chosen before.""
     safety="None: it has no effect.",
     source="megatron-core 0.19.0, core/distributed/fsdp/src/megatron_fsdp/megatron_fsdp.py:330 and 333",
     check=check(judge),
+    traceable=True,
     valid=examples(
         {"ddp.overlap_grad_reduce": True},
         {"ddp.overlap_param_gather": False, "ddp.data_parallel_sharding_strategy": "optim"},

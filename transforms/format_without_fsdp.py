@@ -35,6 +35,7 @@ left over when a recipe is switched back to plain DDP.""",
     safety="Unsafe: writes torch_dist, and checkpoints in the old format cannot be loaded any more.",
     source="megatron-bridge 0.6.2, training/config.py:1391 (in every release from 0.2)",
     check=check(judge),
+    traceable=True,
     valid=examples(
         {},
         {"ddp.use_megatron_fsdp": False, "checkpoint.ckpt_format": "torch_dist"},

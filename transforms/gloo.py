@@ -13,7 +13,7 @@ def judge(config: Config) -> Iterator[Conflict]:
     path = "dist.use_gloo_process_groups"
     if config.is_since("0.5") or not config.fsdp or config.keeps_checkpoints is False:
         return
-    if config.is_any(path, False):
+    if config.is_any(path, False) and not config.is_any("optimizer.use_distributed_optimizer", False):
         yield Conflict(
             path,
             Severity.ERROR if config.keeps_checkpoints else Severity.WARNING,
@@ -33,6 +33,7 @@ loaded. dist.use_decentralized_pg switches gloo off as well.""",
     safety="Unsafe: switches gloo on.",
     source="megatron-bridge 0.4.2, training/config.py:1184 (0.5.1: 1309 allows fsdp_dtensor)",
     check=check(judge),
+    traceable=True,
     valid=examples({"dist.use_gloo_process_groups": True}, {"dist.use_gloo_process_groups": False}),
     invalid=for_release("0.4", examples({"dist.use_gloo_process_groups": False, "checkpoint.save": "/out"})),
 )

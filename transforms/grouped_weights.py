@@ -24,6 +24,7 @@ Megatron-LM refuses it since 0.19, when the field came. Bridge does not look."""
     safety="Unsafe: every expert gets its own weight, which changes the checkpoint.",
     source="megatron-core 0.19.0, training/arguments.py:1115 (ValueError); megatron-bridge does not look",
     check=check(judge),
+    traceable=True,
     valid=examples({"model.moe_single_grouped_weight": False}),
     invalid=examples({"model.moe_single_grouped_weight": True}),
 )

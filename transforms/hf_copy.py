@@ -31,6 +31,7 @@ The field is new in Bridge 0.6, whose validate() refuses it for this format.""",
     safety="Unsafe: no Hugging Face copy is saved; convert it afterwards with convert_checkpoints_fsdp.py.",
     source="megatron-bridge 0.6.2, training/config.py:606 (pull request 3825)",
     check=check(judge),
+    traceable=True,
     valid=examples(
         {"checkpoint.also_save_hf_checkpoint": False},
         {

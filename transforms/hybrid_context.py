@@ -26,6 +26,7 @@ Megatron-LM asserts that FSDP is off. Bridge does not look.""",
     safety="None: another parallelism is another training run.",
     source="megatron-core 0.16, training/arguments.py (assert); megatron-bridge does not look",
     check=check(judge),
+    traceable=True,
     valid=examples({"model.hybrid_context_parallel": False}),
     invalid=examples({"model.hybrid_context_parallel": True}),
 )

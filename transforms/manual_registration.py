@@ -30,6 +30,7 @@ validate() stops since Bridge 0.5; before, the setting has no effect. nccl_ub tu
     safety="None: which of the two is meant is the author's to say.",
     source="megatron-bridge 0.5.1, training/config.py:1150 (0.6.2: 1110); 0.4.2 does not look",
     check=check(judge),
+    traceable=True,
     valid=examples(
         {"ddp.fsdp_manual_registration": True, "ddp.nccl_ub": True}, {"ddp.fsdp_manual_registration": False}
     ),

@@ -30,6 +30,7 @@ Megatron-LM and fully_shard refuse it. Bridge does not look, and nothing gives t
     safety="None: choose what is sharded, or make the model on the device.",
     source="megatron-core 0.18, training/arguments.py and fully_shard.py (ValueError); megatron-bridge does not look",
     check=check(judge),
+    traceable=True,
     valid=examples({"model.init_model_with_meta_device": True}),
     invalid=examples({"model.init_model_with_meta_device": True, "ddp.data_parallel_sharding_strategy": "no_shard"}),
 )

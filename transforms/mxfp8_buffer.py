@@ -32,6 +32,7 @@ optimizer.""",
     safety="None: it has no effect.",
     source="megatron-bridge 0.6.2, training/config.py:1088 and training/mixed_precision.py:127-135",
     check=check(judge),
+    traceable=True,
     valid=examples({"ddp.reuse_grad_buf_for_mxfp8_param_ag": False}),
     invalid=examples({"ddp.reuse_grad_buf_for_mxfp8_param_ag": True}),
 )

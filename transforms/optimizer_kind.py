@@ -31,6 +31,7 @@ them slices.""",
     safety="None: another optimizer is another training run.",
     source="megatron-core 0.18, training/arguments.py (muon: 0.16.1, line 1186); megatron-bridge does not look",
     check=check(judge),
+    traceable=True,
     valid=examples({"optimizer.optimizer": "adam"}, {"optimizer.optimizer": "sgd"}),
     invalid=examples({"optimizer.optimizer": "muon"}),
 )

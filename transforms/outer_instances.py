@@ -32,6 +32,7 @@ an AttributeError.""",
     safety="Unsafe: writes no_shard.",
     source="megatron-core 0.18.0 and 0.19.2, run; perf_recipes/nemotronh/common.py:217 of megatron-bridge 0.6.2",
     check=check(judge),
+    traceable=True,
     valid=examples(
         {"ddp.outer_dp_sharding_strategy": "optim", "ddp.num_distributed_optimizer_instances": 4},
         {"ddp.outer_dp_sharding_strategy": "no_shard", "ddp.num_distributed_optimizer_instances": 1},

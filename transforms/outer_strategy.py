@@ -30,6 +30,7 @@ Megatron-Core raises a NotImplementedError when it makes its buffers.""",
     safety="None: which of the two is meant is the author's to say.",
     source="megatron-core 0.19.0, core/distributed/fsdp/src/megatron_fsdp/param_and_grad_buffer.py:2501",
     check=check(judge),
+    traceable=True,
     valid=examples(
         {"ddp.outer_dp_sharding_strategy": "optim", "ddp.num_distributed_optimizer_instances": 2},
         {"ddp.outer_dp_sharding_strategy": "no_shard", "ddp.data_parallel_sharding_strategy": "optim"},

@@ -39,6 +39,7 @@ and bucket settings when there are several data-parallel ranks. What the recipe 
     safety="None: set it on the one that wins.",
     source="megatron-bridge 0.6.2, training/mixed_precision.py:127-135 and training/comm_overlap.py:562-577 and 641",
     check=check(judge),
+    traceable=True,
     valid=examples({"ddp.overlap_grad_reduce": True})
     + examples({"ddp.bucket_size": 1000, "comm_overlap": None}, languages=("python",)),
     invalid=examples(

@@ -36,6 +36,7 @@ the one way left. No published recipe does it.""",
         "of its 96 PEFT recipes has FSDP"
     ),
     check=check(judge),
+    traceable=True,
     valid=examples({"checkpoint.pretrained_checkpoint": "/hf/llama"}),
     invalid=traced({"peft": "LoRA", "peft.dim": 8}),
 )

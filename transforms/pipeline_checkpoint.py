@@ -35,6 +35,7 @@ checkpoint keeps one of them, and the other stage silently loads weights that ar
         "with torch's checkpoint"
     ),
     check=check(judge),
+    traceable=True,
     valid=examples({"model.pipeline_model_parallel_size": 1, "checkpoint.save": "/out"}),
     invalid=examples({"model.pipeline_model_parallel_size": 4, "checkpoint.save": "/out"}),
 )

@@ -41,6 +41,7 @@ optimizer.use_distributed_optimizer.""",
     safety="None: which of the two is meant is the author's to say.",
     source="megatron-bridge 0.4.2 and 0.5.1, training/config.py:1124 of 0.5.1; Megatron-LM pull requests 4426 and 4427",
     check=check(judge),
+    traceable=True,
     valid=examples(
         {"optimizer.use_precision_aware_optimizer": True},
         {"optimizer.use_precision_aware_optimizer": False, "optimizer.use_distributed_optimizer": False},

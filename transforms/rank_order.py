@@ -29,6 +29,7 @@ validate() stops. Bridge's own performance scripts set it for PEFT with pipeline
     safety="Unsafe: the order of ranks changes, and with it which GPUs share a node.",
     source="megatron-bridge 0.6.2, training/config.py:1116 (1120 in 0.4.2, 1156 in 0.5.1)",
     check=check(judge),
+    traceable=True,
     valid=examples({"dist.use_tp_pp_dp_mapping": False}),
     invalid=examples({"dist.use_tp_pp_dp_mapping": True}),
 )

@@ -37,6 +37,7 @@ differs.""",
         "to 0.19.2"
     ),
     check=check(judge),
+    traceable=True,
     valid=examples(
         {"ddp.grad_reduce_in_fp32": False},
         {"ddp.grad_reduce_in_fp32": True, "ddp.megatron_fsdp_main_grads_dtype": "float32"},

@@ -37,6 +37,7 @@ there first, loading stops: the format in the config differs from that of the ch
         "training/checkpointing.py:3633"
     ),
     check=check(judge),
+    traceable=True,
     valid=examples({"checkpoint.load": "/runs/fsdp/checkpoints"}),
     invalid=examples({"checkpoint.load": "./nemo_experiments/default/checkpoints"}),
 )

@@ -58,6 +58,7 @@ Nothing can be sharded then. A gradient that is reduced over one rank is added t
         "issue 6660"
     ),
     check=check(judge),
+    traceable=True,
     valid=(
         Example(
             "torchrun --nproc-per-node 8 train.py ddp.use_megatron_fsdp=true model.tensor_model_parallel_size=4\n",

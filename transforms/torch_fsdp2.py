@@ -30,6 +30,7 @@ it, it stops at the checkpoint format instead, or later, when the model is wrapp
     safety="Unsafe: switches torch FSDP2 off.",
     source="megatron-bridge 0.4.2 to 0.6.2, training/config.py:1342 and 1392 of 0.6.2",
     check=check(judge),
+    traceable=True,
     valid=examples({"dist.use_torch_fsdp2": False}),
     invalid=examples({"dist.use_torch_fsdp2": True}),
 )

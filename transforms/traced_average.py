@@ -33,6 +33,8 @@ Megatron FSDP honours it. FSDP011 says the same about what one scope can see."""
     safety="None: FSDP011 fixes it where the recipe sets the flag.",
     source="megatron-bridge 0.6.2, training/config.py:1104 (set to False in all cases up to 0.3.1)",
     check=check(judge),
+    traceable=True,
+    same_as="FSDP011",
     valid=traced(
         {}, {"ddp.use_megatron_fsdp": False, "ddp.average_in_collective": True}, {"ddp.average_in_collective": False}
     ),

@@ -39,6 +39,8 @@ recipe runs, until somebody sets one on the command line. FSDP012 says the same 
     safety="None: FSDP012 fixes it where the recipe sets the flag.",
     source="megatron-bridge 0.6.2, training/config.py:1099 (1124 in 0.4.2, 1139 in 0.5.1)",
     check=check(judge),
+    traceable=True,
+    same_as="FSDP012",
     valid=traced(
         {}, {"ddp.use_megatron_fsdp": False, "checkpoint.ckpt_format": "torch_dist"}, {"checkpoint.save": "/out"}
     ),

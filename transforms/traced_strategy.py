@@ -34,6 +34,8 @@ common bases for fine-tuning never set it. FSDP010 says the same about what one 
         "megatron-bridge 0.6.2"
     ),
     check=check(judge),
+    traceable=True,
+    same_as="FSDP010",
     valid=traced(
         {}, {"ddp.data_parallel_sharding_strategy": "optim"}, {"ddp.data_parallel_sharding_strategy": "optim_grads"}
     ),

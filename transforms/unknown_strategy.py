@@ -43,6 +43,7 @@ ValueError there, on every GPU of the job.""",
     safety="Unsafe: writes the name of the strategy that is probably meant.",
     source="megatron-core 0.19.0, core/distributed/fsdp/src/megatron_fsdp/param_and_grad_buffer.py:2341",
     check=check(judge),
+    traceable=True,
     valid=examples(
         {"ddp.data_parallel_sharding_strategy": "optim"},
         {"ddp.data_parallel_sharding_strategy": "optim_grads"},

@@ -42,6 +42,7 @@ checkpoints.""",
         "main, mcore_fsdp_adapter.py:601"
     ),
     check=check(judge),
+    traceable=True,
     valid=examples({"ddp.megatron_fsdp_version": 1}),
     invalid=(
         *examples({"ddp.megatron_fsdp_version": 2}),

@@ -31,6 +31,7 @@ With several chunks the state has model0, model1, ... and preparing it for fsdp_
         "megatron-bridge 0.6.2, training/checkpointing.py:2062-2085; megatron-core 0.14, training/checkpointing.py:820"
     ),
     check=check(judge),
+    traceable=True,
     valid=examples({"model.virtual_pipeline_model_parallel_size": 1, "checkpoint.save": "/out"}),
     invalid=examples({"model.virtual_pipeline_model_parallel_size": 2, "checkpoint.save": "/out"}),
 )

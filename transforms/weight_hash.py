@@ -36,6 +36,7 @@ hashes of different things are compared.""",
     safety="Unsafe: the comparison is switched off.",
     source="megatron-bridge 0.5.1, training/config.py:1152 (0.6.2: 1112); 0.4.2 does not look",
     check=check(judge),
+    traceable=True,
     valid=examples(
         {"train.check_weight_hash_across_dp_replicas_interval": None},
         languages=("python", "yaml"),
