@@ -114,7 +114,11 @@ class _Writer:
             yield from self._merged(line, end)
             if not content.rstrip().endswith("\\"):
                 yield _Spot(end, line + len(content.removesuffix("\r")), "  ")
-        around = [item for item in self.language.items(text) if item.start <= position < item.end]
+        around = [
+            item
+            for item in self.language.items(text, [text.count("\n", 0, position) + 1])
+            if item.start <= position < item.end
+        ]
         for item in sorted(around, key=lambda item: item.end - item.start):
             begin = text.rfind("\n", 0, item.start) + 1
             before = text[begin : item.start]
@@ -144,7 +148,8 @@ class _Writer:
             comment = next((span for span in comments if span[0] <= at < span[1]), None)
             if comment is None or self.language.meaning(new) != self.language.meaning(self.text):
                 return False
-            first, last = covered(new, comment, comments, self.language.items(new))
+            lines = [new.count("\n", 0, p) + 1 for p in (comment[0], moved)]
+            first, last = covered(new, comment, comments, self.language.items(new, lines))
         except (UnreadableError, ValueError):
             return False
         return first <= moved < last

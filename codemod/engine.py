@@ -11,6 +11,7 @@ from fsdp_migrate.findings import Applicability, Edit, Finding, Fix, Place, Resu
 from fsdp_migrate.languages import Asked, Found, UnreadableError, reader
 from fsdp_migrate.lines import Lines
 from fsdp_migrate.naming import Names, named, unread
+from fsdp_migrate.prefilter import TOOL
 from fsdp_migrate.python.project import Project
 from fsdp_migrate.registry import codes, rules
 from fsdp_migrate.segments import Container, Document, Segment, Whole, container, unfold
@@ -67,12 +68,11 @@ def migrate(source: bytes, path: str, choice: Choice, project: Project) -> Resul
         new = _applied(document, fixed or late)
         result = replace(result, output=new, fixed=(*fixed, *late))
         with project.after_the_move():
-            if fixed and not choice.lines:
-                document = kind.decode(new)
-                again = _look(kind, document, path, choice, project)
-                if repairs := _pending(again.comments, choice):
-                    result = replace(result, output=_applied(document, repairs))
-            problem = _recheck(kind, result, choice, project)
+            again = _again(kind, result, choice, project)
+            if fixed and not choice.lines and (repairs := _pending(again.comments, choice)):
+                result = replace(result, output=_applied(kind.decode(new), repairs))
+                again = _again(kind, result, choice, project)
+        problem = _problem(result, again, choice)
     except UnreadableError as error:
         problem = f"the rewritten file {error}"
     except (ValueError, UnicodeEncodeError) as error:
@@ -99,7 +99,7 @@ def _exempted(
         return result
     try:
         result = replace(result, output=document.encode(apply_edits(document.text, comments.edits)), fixed=exempted)
-        again = _look(kind, kind.decode(result.output), result.path, replace(choice, lines=()), project)
+        again = _again(kind, result, replace(choice, lines=()), project)
     except (UnreadableError, ValueError) as error:
         return result.failed(f"the comments cannot be written ({error}); nothing was changed; {_BUG}")
     if not choice.lines and _kinds(again.all) != _kinds(result.remaining):
@@ -166,7 +166,7 @@ class _Kept:
         self.suppressed: list[Finding] = []
         self.used: set[tuple[int, str]] = set()
         self.ignores: list[Ignore] = []
-        if _COMMENT in text:
+        if TOOL in text:
             from fsdp_migrate.suppress import read as ignores
 
             found = [ignore for segment in segments for ignore in ignores(segment, path)]
@@ -193,9 +193,6 @@ class _Kept:
         # What only shows when recipes are traced is not missing here.
         looked_at = choice.codes - {rule.code for rule in rules() if rule.traceable}
         return remarks(self.ignores, self.used, codes(), looked_at, lines)
-
-
-_COMMENT = "fsdp-migrate:"
 
 
 def _read(segment: Segment, asked: Asked) -> Sequence[Found]:
@@ -281,15 +278,17 @@ def _fix(case: _Sited, parts: frozenset[str], applicability: Applicability) -> t
 # ── The tool checks its own work ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _recheck(kind: Container, result: Result, choice: Choice, project: Project) -> str:
-    """Why a result must not be written, or an empty string."""
-    document = kind.decode(result.output)
-    again = _look(kind, document, result.path, choice, project)
+def _again(kind: Container, result: Result, choice: Choice, project: Project) -> _Look:
+    return _look(kind, kind.decode(result.output), result.path, choice, project)
+
+
+def _problem(result: Result, again: _Look, choice: Choice) -> str:
+    """Why a result must not be written, or an empty string. `again` is a look at it."""
     if choice.lines:
         return ""
     if pending := _pending(again.all, choice):
         return f"a second run would edit again ({pending[0].code} on line {pending[0].place.line})"
-    out_of_scope = FLAG not in document.text
+    out_of_scope = FLAG.encode() not in result.output
     if _kinds(again.all) != _kinds(result.remaining) and not out_of_scope:
         return f"a second run would report something else ({_difference(again.all, result.remaining)})"
     return ""

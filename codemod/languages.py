@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
@@ -81,7 +81,9 @@ class Commented(Protocol):
         """The comments of a text, with their marks. `kind` is the kind of file that the text stands in."""
         ...
 
-    def items(self, text: str) -> list[Item]: ...
+    def items(self, text: str, lines: Collection[int]) -> list[Item]:
+        """The items that touch these lines (counted from 1), and maybe others."""
+        ...
 
     def meaning(self, text: str) -> Hashable:
         """What stays the same when only comments are added.

@@ -7,7 +7,8 @@ import re
 from fsdp_migrate.upstream import FLAG, FSDP_FORMAT
 
 # What the tool's own comments begin with: one that nothing needs any more is reported.
-MARK = "fsdp-migrate: ignore"
+TOOL = "fsdp-migrate:"
+MARK = f"{TOOL} ignore"
 _MARK = MARK.encode()
 _FLAG = FLAG.encode()
 _FORMAT = FSDP_FORMAT.encode()

@@ -9,7 +9,7 @@ nobody has thought of yet, so it is an error that says to name one.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -18,6 +18,7 @@ from fsdp_migrate.discover import LANGUAGES
 from fsdp_migrate.findings import Edit
 from fsdp_migrate.languages import Item, UnreadableError, commented
 from fsdp_migrate.lines import Lines
+from fsdp_migrate.prefilter import TOOL
 from fsdp_migrate.segments import Segment
 
 _PRAGMA = re.compile(
@@ -70,7 +71,7 @@ class Ignore:
 
 def read(segment: Segment, path: str) -> list[Ignore]:
     """The comments of one segment of the file `path` that speak to this tool."""
-    if "fsdp-migrate:" not in segment.text:
+    if TOOL not in segment.text:
         return []
     text = segment.text
     kind = kind_of_name(path)
@@ -78,10 +79,25 @@ def read(segment: Segment, path: str) -> list[Ignore]:
     try:
         comments = language.comments(text, kind)
         pragmas = [(span, m) for span in comments for m in _PRAGMA.finditer(text, *span)]
-        items = language.items(text) if pragmas else []
+        items = language.items(text, _lines(text, comments, pragmas)) if pragmas else []
     except UnreadableError:
         return []  # it is reported as what cannot be read
     return [_ignore(segment, kind, pragma, span, comments, items) for span, pragma in pragmas]
+
+
+def _lines(
+    text: str, comments: Sequence[tuple[int, int]], pragmas: Iterable[tuple[tuple[int, int], object]]
+) -> set[int]:
+    """The lines of these comments and of the code that follows them."""
+    positions = (p for span, _ in pragmas for p in (span[0], _behind(text, span[0], dict(comments))))
+    return {text.count("\n", 0, position) + 1 for position in positions}
+
+
+def _behind(text: str, position: int, comments: Mapping[int, int]) -> int:
+    """Where the code behind a comment begins. `comments` are ends by beginnings."""
+    while position < len(text) and (position in comments or text[position].isspace()):
+        position = comments.get(position, position + 1)
+    return position
 
 
 def kind_of_name(path: str) -> str:
@@ -126,10 +142,7 @@ def covered(
     if text[line:start].strip():
         ends_here = [item.start for item in items if item.simple and line < item.end <= start]
         return min([line, *ends_here]), end
-    skipped = dict(comments)
-    position = start
-    while position < len(text) and (position in skipped or text[position].isspace()):
-        position = skipped.get(position, position + 1)
+    position = _behind(text, start, dict(comments))
     # Bullets of a list in YAML stand before their item.
     bare = re.compile(r"(?:-[ \t]+)*").match(text, position)
     begins = {position, bare.end() if bare else position}

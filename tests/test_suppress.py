@@ -45,6 +45,14 @@ COVERED = {
     "lower case": ("recipe.py", f"{STORE}  # fsdp-migrate: ignore[fsdp001]\n"),
     "one-line if": ("recipe.py", f"if x: {STORE}  # fsdp-migrate: ignore[FSDP001]\n"),
     "two statements": ("recipe.py", f"x = 1; {STORE}  # fsdp-migrate: ignore[FSDP001]\n"),
+    "behind a statement that begins behind another": (
+        "recipe.py",
+        "x = 1; y = (\n    cfg.dist.use_megatron_fsdp\n)  # fsdp-migrate: ignore[FSDP003]\n",
+    ),
+    "beyond ASCII": (
+        "recipe.py",
+        f"# -*- coding: utf-8 -*-\nx = 'é'\n\n\ndef f(cfg):\n    {STORE}  # é # fsdp-migrate: ignore[FSDP001] é\n",
+    ),
     "above a decorated function": (
         "recipe.py",
         f"# fsdp-migrate: ignore[FSDP001]\n@once\n@twice(1)\ndef f(cfg):\n    x = 1\n    {STORE}\n",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 
 from fsdp_migrate.config.json_file import JSON, syntax_tree
 from fsdp_migrate.languages import Item
@@ -15,7 +15,7 @@ def comments(text: str, kind: str) -> list[tuple[int, int]]:
     return comments_of(syntax_tree(text), text)
 
 
-def items(text: str) -> list[Item]:
+def items(text: str, lines: Collection[int]) -> list[Item]:
     return items_of(syntax_tree(text), text, _SIMPLE)
 
 

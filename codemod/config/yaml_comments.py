@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 
 from fsdp_migrate.config.tree import Node, anchors, data_of
 from fsdp_migrate.config.yaml_file import YAML
@@ -42,7 +42,7 @@ def _scalars(node: Node, text: str) -> Iterator[tuple[int, int]]:
         yield from _scalars(item, text)
 
 
-def items(text: str) -> list[Item]:
+def items(text: str, lines: Collection[int]) -> list[Item]:
     return [item for document in YAML.documents(text) for item in _items(document)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 
 from fsdp_migrate.documents.markdown import fences
 from fsdp_migrate.languages import Item
@@ -20,7 +20,7 @@ def comments(text: str, kind: str) -> list[tuple[int, int]]:
     return [m.span() for m in _MARKDOWN.finditer(text) if not any(a <= m.start() < b for a, b in code)]
 
 
-def items(text: str) -> list[Item]:
+def items(text: str, lines: Collection[int]) -> list[Item]:
     """Paragraphs without the comments above them, and blocks of code with their fences."""
     blocks = fences(text)
     found = [Item(start, end) for start, end in blocks]

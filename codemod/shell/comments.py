@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 
 from fsdp_migrate.languages import Item
 from fsdp_migrate.shell.words import script_of
@@ -17,7 +17,7 @@ def comments(text: str, kind: str) -> list[tuple[int, int]]:
     return comments_of(script_of(text).tree.root_node, text)
 
 
-def items(text: str) -> list[Item]:
+def items(text: str, lines: Collection[int]) -> list[Item]:
     return items_of(script_of(text).tree.root_node, text, _SIMPLE)
 
 
