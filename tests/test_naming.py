@@ -117,7 +117,7 @@ EXAMPLES = [
     pytest.param(rule, example, id=f"{rule.code}-{i}")
     for rule in rules()
     for i, example in enumerate((*rule.invalid, *rule.valid))
-    if "use_megatron_fsdp" in example.before and not _OTHERWISE.search(example.before)
+    if example.language in FILES and "use_megatron_fsdp" in example.before and not _OTHERWISE.search(example.before)
 ]
 
 
@@ -126,8 +126,8 @@ EXAMPLES = [
 def test_other_sections_are_migrated_as_bridges_own(rule: Rule, example: Example, unsafe: bool) -> None:
     name = FILES[example.language]
     select = () if rule.default else ("FSDP0", rule.code)
-    own = migrate_source(example.before.encode(), name, Options(select=select, unsafe=unsafe))
-    options = Options(select=select, unsafe=unsafe, section_names=SECTIONS.section_names)
+    own = migrate_source(example.before.encode(), name, Options(select=select, unsafe=unsafe, target=example.target))
+    options = Options(select=select, unsafe=unsafe, target=example.target, section_names=SECTIONS.section_names)
     result = migrate_source(renamed(example.before).encode(), name, options)
     assert not result.error
     assert result.output.decode() == renamed(own.output.decode())
