@@ -259,6 +259,11 @@ def test_only_codes_that_the_run_looked_at_are_called_unused(
     assert told(result) == (["FSDP900"] if is_told else [])
 
 
+def test_what_a_trace_may_still_find_is_not_called_unused() -> None:
+    assert told(look("x = 1  # fsdp-migrate: ignore[FSDP105]\n", options=Options())) == []
+    assert told(look("x = 1  # fsdp-migrate: ignore[FSDP1]\n", options=Options())) == []
+
+
 def test_lines_that_were_not_asked_for_are_not_called_unused() -> None:
     result = look(f"{STORE}  # fsdp-migrate: ignore[FSDP001]\nx = 1\n", lines=((2, 2),))
     assert told(result) == kept(result) == []
