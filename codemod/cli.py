@@ -332,6 +332,9 @@ class _Run:
             found.keep(self._ranges(found.paths))
         for skipped in found.skipped:
             self._note(f"{skipped.path}: {skipped.message}")
+        if found.excluded and not found.looked_at:
+            for why, count in found.excluded.items():
+                self._note(f"every file is left out: {count} by {why}; --isolated looks at them")
         for path, why in sorted(found.left_out.items()) if self.verbose else ():
             self._note(f"{path}: left out: {why}")
         return found

@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 import traceback
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -69,7 +69,8 @@ class Outcome:
 class Found:
     """The files to migrate, in order, with why some are reported only; what could not be looked at; how many were.
 
-    `left_out` are folders (with a slash at the end) and files that do not count, and why.
+    `left_out` are folders (with a slash at the end) and files that do not count, and why; `excluded` counts the files
+    that a setting leaves out.
     """
 
     frozen: dict[str, str] = field(default_factory=dict)
@@ -77,6 +78,7 @@ class Found:
     problems: list[Problem] = field(default_factory=list)
     skipped: list[Problem] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
+    excluded: Counter[str] = field(default_factory=Counter)
     looked_at: int = 0
 
     @property
@@ -114,7 +116,8 @@ def find(
             continue
         path, reason = item.path, ""
         if (why := left_out(path)) and (left_out_if_named or not item.named):
-            if explains or item.named:
+            found.excluded[why] += 1
+            if explains:
                 found.left_out[path] = why
             continue
         try:

@@ -190,6 +190,14 @@ def test_a_run_with_settings(project: Path) -> None:
     assert "a/b/x.py" in run(".", "-q", "--exclude", "nothing").stdout
 
 
+def test_a_run_over_nothing_says_what_left_it_out(project: Path) -> None:
+    Path("fsdp-migrate.toml").write_text('exclude = ["a/"]')
+    done = run("a")
+    assert done.returncode == 0
+    assert "every file is left out: 2 by exclude, fsdp-migrate.toml:1; --isolated looks at them" in done.stderr
+    assert "left out" not in run(".").stderr
+
+
 def test_stdin_gets_the_settings_of_its_name(project: Path) -> None:
     Path("a/fsdp-migrate.toml").write_text('ignore = ["FSDP01"]')
     done = run("--stdin-filename", "a/new.py", "-", data=RECIPE)
