@@ -148,7 +148,8 @@ def _look(kind: Container, document: Document, path: str, choice: Choice, projec
     if remarks := kept.remarks(choice, lines):
         whole = Whole("text", document.text)
         comments = _with_fixes(_Sited(remarks, whole, lines, lines), _drafts(remarks.case), choice, kept)
-    return _Look(findings, comments, tuple(kept.suppressed))
+    # Recipes that share what a module does at import share what is wrong with it.
+    return _Look(list(dict.fromkeys(findings)), comments, tuple(kept.suppressed))
 
 
 def _segments(kind: Container, document: Document, path: str, choice: Choice) -> Iterator[Segment]:

@@ -53,6 +53,14 @@ def literal(value: str) -> object:
     return int(plain) if _INTEGER.fullmatch(plain) else plain.strip("'\"")
 
 
+_SEVERAL = re.compile(r"""[^"'\[({]*,|\w+\(|\$|\?\?\?$""")
+
+
+def single(value: str) -> object:
+    """`literal`, or `UNKNOWN` where Hydra makes several runs or asks for a value: ``a,b``, ``choice(a,b)``, ``???``."""
+    return plan.UNKNOWN if _SEVERAL.match(value.strip()) else literal(value)
+
+
 def stored(value: str) -> plan.Expression:
     """The flag's value in a word that expands nothing. What is not ``true`` or ``false`` is an expression."""
     match literal(value):

@@ -14,6 +14,8 @@ def judge(config: Config) -> Iterator[Conflict]:
     kind = config.get("peft")
     if not config.fsdp or not config.sets("peft") or kind is None or (kind is UNKNOWN and not config.sets("peft.dim")):
         return
+    if isinstance(kind, str) and kind.lower() == "none":
+        return
     yield Conflict(
         "peft",
         Severity.WARNING,

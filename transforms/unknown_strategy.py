@@ -8,12 +8,11 @@ from difflib import get_close_matches
 from fsdp_migrate.cases import Rule
 from fsdp_migrate.conflicts import NO_FIX, Config, Conflict, check, examples
 from fsdp_migrate.findings import Severity
-from fsdp_migrate.transforms.plan import UNKNOWN
 from fsdp_migrate.upstream import FOREIGN_STRATEGIES, OUTER_STRATEGY, STRATEGIES, STRATEGY
 
 
-def _meant(value: object) -> str:
-    name = str(value).lower().replace("-", "_")
+def _meant(value: str) -> str:
+    name = value.lower().replace("-", "_")
     near = get_close_matches(name, STRATEGIES, n=1, cutoff=0.75)
     return FOREIGN_STRATEGIES.get(name) or (near[0] if near else "")
 
@@ -21,7 +20,7 @@ def _meant(value: object) -> str:
 def judge(config: Config) -> Iterator[Conflict]:
     for path in (STRATEGY, OUTER_STRATEGY):
         value = config.get(path)
-        if not config.fsdp or value is UNKNOWN or value in STRATEGIES:
+        if not config.fsdp or not isinstance(value, str) or value in STRATEGIES:
             continue
         meant = _meant(value)
         yield Conflict(

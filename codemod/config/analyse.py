@@ -320,7 +320,7 @@ class _Scope:
     def know(self, name: str, entry: Entry, path: Path) -> None:
         """Remember a setting for the rules about conflicts."""
         value = entry.value
-        plain = value.kind == "scalar" and not value.tag and not _is_expression(value.value)
+        plain = value.kind == "scalar" and not value.tag and not _is_expression(value.value) and value.value != "???"
         own = plain and not value.anchor and "\n" not in self.reader.text[value.start : value.end]
         place = self.reader.lines.place(entry.start, entry.end)
         self.settings[name] = Known(value.value if plain else plan.UNKNOWN, place, own)
@@ -328,8 +328,9 @@ class _Scope:
 
     def know_word(self, override: overrides.Override, item: Node, path: Path) -> None:
         value = override.value or ""
-        known = plan.UNKNOWN if "$" in value else overrides.literal(value)
-        self.settings[override.name] = Known(known, self.reader.lines.place(item.start, item.end), "$" not in value)
+        known = plan.UNKNOWN if "$" in value else overrides.single(value)
+        place = self.reader.lines.place(item.start, item.end)
+        self.settings[override.name] = Known(known, place, known is not plan.UNKNOWN)
         self.paths[override.name] = path
 
     def config(self) -> Config | None:

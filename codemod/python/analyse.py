@@ -163,7 +163,9 @@ def _case(
     elif decision.refused is not None and not refusal:
         refusal = _refusal(decision.refused, sites, module.source, root)
     spots = {n: _spot(module.source, s) for n, s in sites.items()}
-    config, values = (None, {}) if foreign else config_of(reading.notes, root, module.source, release)
+    # A test that expects an exception has a config that is wrong on purpose.
+    judged = not (foreign or reading.fails)
+    config, values = config_of(reading.notes, root, module.source, release) if judged else (None, {})
     says_nothing = not decision.companions and not decision.actions and decision.leak is None and not refusal
     if not old and says_nothing and config is None:
         return None

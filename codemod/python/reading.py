@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fsdp_migrate.python.project import Module, Project
-from fsdp_migrate.python.settings import CONSUMERS, Note, Where, keywords, set_default
+from fsdp_migrate.python.settings import CONSUMERS, LOOKUPS, Arm, Note, Where, keywords, leaves, set_default
 from fsdp_migrate.python.sites import STALE, Blocked, Fork, Function, Item, Pass, Path, Reading, Scope, Site
 from fsdp_migrate.python.statements import statements
 from fsdp_migrate.python.values import dotted, expression, literal, words_of
@@ -43,6 +43,10 @@ _LOOKING: Final = frozenset(
     critical print_rank_0 print_rank_last warn_rank_0 log_rank_0
     """.split()  # noqa: SIM905
 )
+# Of those, the ones that hand out what can be written to.
+_HANDING: Final = frozenset({"getattr", "vars"})
+# What expects an exception: the config is wrong on purpose.
+_RAISES: Final = frozenset({"raises", "assertRaises", "assertRaisesRegex"})
 # A call that could make a whole container has one of these in its text.
 _CONTAINER: Final = re.compile(rf"ConfigContainer|\b{OLD_SECTION}\s*=")
 _DOTTED: Final = re.compile(rf"(?:\w+\.)+{OLD_SECTION}\.{FLAG}")
@@ -197,9 +201,10 @@ class Reader:
             self.reading.sites[number] = site
         return site
 
-    def note(self, path: Path, value: ast.expr | None) -> None:
+    def note(self, path: Path | None, value: ast.expr | None) -> None:
         """A store, or with no value a chance to store, for whoever asks for the settings of this scope."""
-        self.reading.notes.append(Note(path, value, self.where))
+        if path is not None:
+            self.reading.notes.append(Note(path, value, self.where))
 
     def block_root(self, root: Path, node: ast.AST, reason: str) -> None:
         self.reading.blocked.append(Blocked(root, node, reason))
@@ -276,7 +281,7 @@ class Reader:
         blocks: list[list[Item]] = []
         ends: list[dict[Path, Path]] = []
         for number, body in enumerate(bodies):
-            self.env, self.where = dict(before), (*outside, (fork, number))
+            self.env, self.where = dict(before), (*outside, Arm(fork, number, leaves(body)))
             blocks.append(self.block(body))
             if not _leaves(body):
                 ends.append(self.env)
@@ -294,7 +299,7 @@ class Reader:
                 and key[0] not in self.attached
             ):
                 self.env[key] = (STALE, *value)
-        outside, self.where = self.where, (*self.where, (self.new(), 0))
+        outside, self.where = self.where, (*self.where, Arm(self.new()))
         items = self.block(body)
         self.env, self.where = _merge([before, self.env]), outside
         return items
@@ -522,8 +527,8 @@ class Reader:
             can = frozenset({"rename", "after"}) if section == OLD_SECTION else frozenset({"after"})
             return [*items, (root, plan.Store(site.id, section, (plan.Flag(section), *flag), can))]
         path = self.path(target)
+        self.note(path, None)
         if path is not None:
-            self.note(path, None)
             items.append(plan.Touch(self.new(), frozenset({".".join(path)})))
         return items
 
@@ -533,6 +538,7 @@ class Reader:
             if not isinstance(node, ast.Attribute | ast.Name) or not isinstance(node.ctx, ast.Store):
                 continue
             path = self.path(node)
+            self.note(self.target_path(node), None)
             if isinstance(node, ast.Attribute) and node.attr == FLAG:
                 owner = self.flag_path(node.value)
                 if owner is None:
@@ -558,6 +564,7 @@ class Reader:
                 if owner and owner[1] == OLD_SECTION:
                     self.block_root(owner[0], target, "`del` of the flag has no equal on ddp; remove it by hand")
             path = self.target_path(target)
+            self.note(path, None)
             if path is not None:
                 items.append((path, plan.Root(self.new())))
                 self.bind(dotted(target) or path, None)
@@ -785,6 +792,7 @@ class Reader:
         items: list[Item] = []
         for item in withitems:
             items += self.events(item.context_expr)
+            self.reading.fails |= isinstance(item.context_expr, ast.Call) and _last(item.context_expr.func) in _RAISES
             if item.optional_vars is not None:
                 if isinstance(item.optional_vars, ast.Name):
                     items.append(plan.Touch(self.new(), frozenset({item.optional_vars.id})))
@@ -799,7 +807,7 @@ class Reader:
         if not self.guarded and caught & {"AttributeError", "TypeError"} and any(_mentions(b) for b in s.body):
             return self.guard(s.body, *(h.body for h in s.handlers), s.orelse, s.finalbody)
         before = dict(self.env)
-        outside, self.where = self.where, (*self.where, (self.new(), 0))
+        outside, self.where = self.where, (*self.where, Arm(self.new()))
         self.trying += 1
         body = self.block(s.body)
         self.trying -= 1
@@ -808,6 +816,7 @@ class Reader:
         handlers = []
         for handler in s.handlers:
             self.env = _merge([before, ends[0]])
+            self.where = (*outside, Arm(self.new(), exit=leaves(handler.body)))
             handlers.append(self.block(handler.body))
             ends.append(self.env)
         self.env, self.where = _merge(ends), outside
@@ -899,6 +908,7 @@ class Reader:
 
     def _escape(self, node: ast.expr, items: list[Item]) -> None:
         path = self.path(node)
+        self.note(path, None)
         if path is not None:
             items.append(Pass(self.new(), path, opaque=False))
 
@@ -1049,7 +1059,7 @@ class Reader:
             items.append(plan.Touch(self.new(), frozenset(touched)))
         if (note := set_default(node, self.where)) is not None:
             self.reading.notes.append(note)
-        elif not looking and _last(node.func) not in CONSUMERS:
+        elif (not looking or _last(node.func) in _HANDING) and _last(node.func) not in CONSUMERS | LOOKUPS:
             for path in passed:
                 self.note(path, None)
         for path in dict.fromkeys(passed):

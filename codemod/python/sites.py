@@ -96,6 +96,7 @@ class Reading:
     parameters: list[str] = field(default_factory=list)
     bases: list[Function] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    fails: bool = False
 
     def roots(self) -> list[Path]:
         """Roots whose flag is stored here, in order of appearance."""

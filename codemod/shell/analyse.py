@@ -277,7 +277,8 @@ def _case(script: Script, scope: Scope, group: Sequence[Scope], lines: Lines, re
     for site in reader.removed:
         spots[site.id] = _spot(site, lines)
     certain = not any(isinstance(step, Fork) for step in scope.steps)
-    config, settings = config_of(script, scope.lists, certain and len(group) == 1, lines, release)
+    others = [found for other in group if other is not scope for found in other.lists]
+    config, settings = config_of(script, scope.lists, others, certain and len(group) == 1, lines, release)
     if not (old or reader.removed or decision.companions or config):
         return None
     root = f"${scope.variable}" if scope.variable else ""
