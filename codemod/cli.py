@@ -31,6 +31,7 @@ STDIN_NAME = "stdin.py"
 SUBCOMMANDS = {
     "rules": ("fsdp_migrate.explain:rules", "List the rules."),
     "explain": ("fsdp_migrate.explain:explain", "Say what a rule does, why, and show examples."),
+    "schema": ("fsdp_migrate.formats.command:schema", "Print the JSON schema of --output-format json."),
     "trace": ("fsdp_migrate.trace.command:trace", "Print the settings that a recipe really ends up with."),
     "train-check": ("fsdp_migrate.traincheck.command:train_check", "Train recipes for a few steps and judge them."),
 }
@@ -147,6 +148,15 @@ def cli() -> None:
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Most worker processes.  [default: the CPUs]")
 @click.option("--target", type=click.Choice(TARGETS), help="The Megatron-Bridge release to migrate to.")
 @click.option("--stdin-filename", metavar="NAME", help="With PATHS '-': the name of the file that stdin holds.")
+@click.option(
+    "--output-format",
+    type=click.Choice(["text", "json", "sarif", "github", "gitlab", "junit"]),
+    default="text",
+    show_default=True,
+    help="How findings are written.",
+)
+@click.option("--output-file", metavar="FILE", help="Write the findings to FILE instead of stdout.")
+@click.option("--report", multiple=True, metavar="FILE", help="Also write a readable report: FILE.html or FILE.md.")
 @click.option("--statistics", is_flag=True, help="Count the findings of each rule.")
 @click.option("--allow-dirty", is_flag=True, help="Write files although they have uncommitted changes.")
 @click.option("--allow-hardlinks", is_flag=True, help="Write files that have several hard links, in place.")
@@ -198,6 +208,9 @@ class _Run:
         self.statistics: bool = arguments["statistics"]
         self.allow_dirty: bool = arguments["allow_dirty"]
         self.allow_hardlinks: bool = arguments["allow_hardlinks"]
+        self.output_format: str = arguments["output_format"]
+        self.output_file: str | None = arguments["output_file"]
+        self.report: tuple[str, ...] = arguments["report"]
         self.quiet: bool = arguments["quiet"]
         self.verbose: bool = arguments["verbose"]
         self.jobs: int | None = arguments["jobs"]
@@ -218,6 +231,11 @@ class _Run:
             raise click.UsageError("--verify looks at a change: add --diff or --write")
         if self.train and not self.write:
             raise click.UsageError("--train-check trains what was written: add --write, or use 'train-check' by itself")
+        if self.output_format != "text" and not self.output_file and (self.diff or self._is_filter):
+            raise click.UsageError(f"stdout is taken: add --output-file for the {self.output_format} report")
+        for path in self.report:
+            if not path.endswith((".html", ".md")):
+                raise click.UsageError(f"--report {path}: name a file that ends in .html or .md")
         if "-" in self.paths:
             if self.verify or self.trace:
                 raise click.UsageError("--verify and --trace need files: leave them or '-' out")
@@ -228,17 +246,20 @@ class _Run:
         elif self.stdin_filename is not None:
             raise click.UsageError("--stdin-filename goes with a PATHS of '-': add it")
 
+    @property
+    def _is_filter(self) -> bool:
+        return self.paths == ["-"] and not (self.diff or self.check)
+
     def main(self) -> int:
         if self.show_settings:
             return self._settings()
         if self.paths == ["-"]:
             return self._stdin()
         from fsdp_migrate.progress import Progress
-        from fsdp_migrate.render import Totals
 
         with Progress(enabled=not self.quiet) as progress:
             found = self._find(progress)
-            totals = Totals(looked_at=found.looked_at, exempting=self.add_ignores)
+            totals = self._totals(found.looked_at)
             outcomes = self._outcomes(found, progress)
             if self.verify:
                 outcomes = iter(self._verified(list(outcomes), progress))
@@ -246,13 +267,9 @@ class _Run:
                 outcomes = iter(self._traced(list(outcomes), progress))
             if self.write:
                 outcomes = iter(self._written(list(outcomes)))
-            shows = sys.stdout.isatty()
-            for piece in self._rendered(totals.counted(self._complaining(outcomes, progress))):
-                if shows:
-                    progress.hide()
-                _print(piece)
+            self._output(totals.counted(self._complaining(outcomes, progress)), totals, progress)
         self._finish(totals)
-        status = max(totals.exit_code(only_changes=self.diff and not self.check), int(self.differs))
+        status = max(totals.exit_code(), int(self.differs))
         return max(status, self._trained()) if self.train else status
 
     def _settings(self) -> int:
@@ -410,17 +427,50 @@ class _Run:
 
     # What it says.
 
-    def _rendered(self, outcomes: Iterator[Outcome]) -> Iterator[str | bytes]:
-        if self.diff:
-            yield from self._diffs(outcomes)
+    def _totals(self, looked_at: int) -> Totals:
+        from fsdp_migrate.render import Totals
+
+        return Totals(looked_at, self.add_ignores, only_changes=self.diff and not self.check)
+
+    def _output(self, outcomes: Iterator[Outcome], totals: Totals, progress: Progress) -> None:
+        """Print, and write the files that were asked for."""
+        if self.report or self.output_file:
+            every = list(outcomes)
+            self._save(every, totals)
+            outcomes = iter(every)
+            if self.output_file and not self.diff:
+                return
+        shows = sys.stdout.isatty()
+        for piece in self._rendered(outcomes, totals):
+            if shows:
+                progress.hide()
+            _print(piece)
+
+    def _save(self, outcomes: Sequence[Outcome], totals: Totals) -> None:
+        if not (self.report or self.output_file):
             return
+        from fsdp_migrate.formats.files import report, save
+
+        for path in self.report:
+            save(path, report(path)(outcomes, totals))
+        if self.output_file:
+            save(self.output_file, self._listed(iter(outcomes), totals, colour=False))
+
+    def _rendered(self, outcomes: Iterator[Outcome], totals: Totals) -> Iterator[str | bytes]:
+        return self._diffs(outcomes) if self.diff else self._listed(outcomes, totals, colour=self.colour)
+
+    def _listed(self, outcomes: Iterator[Outcome], totals: Totals, *, colour: bool) -> Iterator[str]:
+        if self.output_format != "text":
+            from fsdp_migrate.formats import renderer as machine
+
+            return machine(self.output_format)(outcomes, totals)
         from fsdp_migrate.render import renderer
 
-        kind = "check" if self.check else self._report if self.write else "text"
-        yield from renderer(kind)(outcomes, colour=self.colour)
+        kind = "check" if self.check else self._kind if self.write else "text"
+        return renderer(kind)(outcomes, colour=colour)
 
     @property
-    def _report(self) -> str:
+    def _kind(self) -> str:
         return "exempted" if self.add_ignores else "written"
 
     def _diffs(self, outcomes: Iterator[Outcome]) -> Iterator[str | bytes]:
@@ -472,7 +522,7 @@ class _Run:
     def _stdin(self) -> int:
         from fsdp_migrate.api import migrate_source
         from fsdp_migrate.discover import frozen_reason
-        from fsdp_migrate.render import Totals, renderer
+        from fsdp_migrate.render import renderer
         from fsdp_migrate.run import Outcome
 
         name = self.stdin_filename or STDIN_NAME
@@ -485,21 +535,24 @@ class _Run:
         result = migrate_source(source, name, self.chosen.options(name), lines=self._ranges([name]).get(name, ()))
         if frozen := frozen_reason(name, source):
             result = replace(result, output=source, fixed=())
-        is_filter = not (self.diff or self.check)
+        is_filter = self._is_filter
         outcome = Outcome(result, frozen, written=is_filter and result.changed)
-        totals = Totals(looked_at=1, exempting=self.add_ignores)
+        totals = self._totals(1)
         totals.add(outcome)
         if result.error:
             self._complain(result)
+        self._save([outcome], totals)
+        if result.error:
+            pass
         elif is_filter:
             _print(result.output)
-            for line in renderer(self._report)([outcome], colour=self.error_colour) if not self.quiet else ():
+            for line in renderer(self._kind)([outcome], colour=self.error_colour) if not self.quiet else ():
                 click.echo(line, err=True, nl=False, color=True)
-        else:
-            for piece in self._rendered(iter([outcome])):
+        elif self.diff or not self.output_file:
+            for piece in self._rendered(iter([outcome]), totals):
                 _print(piece)
         self._finish(totals)
-        return totals.exit_code(only_changes=self.diff and not self.check)
+        return totals.exit_code()
 
 
 def _chosen(arguments: dict[str, Any]) -> Chosen:

@@ -1,6 +1,6 @@
 """Outcomes as text. A renderer is a function from outcomes to pieces of text, so that one file at a time is in memory.
 
-A further format is one more function of the same shape, in a module of its own, and a line in `FORMATS`.
+What machines read is in `formats`.
 """
 
 from __future__ import annotations
@@ -108,11 +108,12 @@ def _findings(outcome: Outcome, findings: Iterable[Finding], colour: bool) -> It
         mark = _paint(" [fixable]", colour, fg="cyan") if is_fixed else ""
         yield f"{path}:{finding.place.line}:{finding.place.column}: {code} {neutral(finding.message)}{mark}\n"
         if not is_fixed:
-            for reason in _reasons(outcome, finding):
+            for reason in reasons(outcome, finding):
                 yield f"    {_paint(neutral(reason), colour, dim=True)}\n"
 
 
-def _reasons(outcome: Outcome, finding: Finding) -> Iterator[str]:
+def reasons(outcome: Outcome, finding: Finding) -> Iterator[str]:
+    """Why a finding is not fixed, a sentence each."""
     if outcome.frozen:
         yield f"not edited: {outcome.frozen}"
     if finding.why:
@@ -143,6 +144,7 @@ class Totals:
 
     looked_at: int = 0
     exempting: bool = False
+    only_changes: bool = False  # a run with --diff: only what would change counts
     errors: int = 0
     changed: int = 0
     written: int = 0
@@ -173,12 +175,12 @@ class Totals:
             self.add(outcome)
             yield outcome
 
-    def exit_code(self, *, only_changes: bool = False) -> int:
+    def exit_code(self) -> int:
         """0 nothing left, 1 something left (with `only_changes`: a file would change), 2 something failed."""
         if self.errors:
             return 2
         pending = self.changed > self.written
-        return int(pending or (self.left > 0 and not only_changes))
+        return int(pending or (self.left > 0 and not self.only_changes))
 
     def summary(self) -> Iterator[str]:
         """The sentences that end a run."""

@@ -112,15 +112,19 @@ def test_an_error_is_one_line_and_its_traceback_needs_verbose() -> None:
     ],
 )
 def test_exit_codes(outcome: Outcome, code: int, code_of_diff: int) -> None:
-    totals = Totals()
-    totals.add(outcome)
-    assert (totals.exit_code(), totals.exit_code(only_changes=True)) == (code, code_of_diff)
+    codes = []
+    for only_changes in (False, True):
+        totals = Totals(only_changes=only_changes)
+        totals.add(outcome)
+        codes.append(totals.exit_code())
+    assert codes == [code, code_of_diff]
 
 
 def test_an_error_outweighs_everything() -> None:
-    totals = Totals()
-    assert len(list(totals.counted([Outcome(FAILED), Outcome(FIXED)]))) == 2
-    assert totals.exit_code() == totals.exit_code(only_changes=True) == 2
+    for only_changes in (False, True):
+        totals = Totals(only_changes=only_changes)
+        assert len(list(totals.counted([Outcome(FAILED), Outcome(FIXED)]))) == 2
+        assert totals.exit_code() == 2
 
 
 def summary(*outcomes: Outcome) -> str:

@@ -6,20 +6,14 @@ import math
 from collections.abc import Sequence
 from html import escape
 
+from fsdp_migrate.page import page as framed
 from fsdp_migrate.traincheck import report
 from fsdp_migrate.traincheck.judge import State, Verdict
 
 _STYLE = """
-:root { color-scheme: light dark; --fsdp: #2f6fde; --ddp: #d9822b; --line: #8884; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
-section { border: 1px solid var(--line); border-radius: .5rem; padding: 1rem; margin: 1rem 0; }
-h2 { font-size: 1rem; margin: 0 0 .5rem; overflow-wrap: anywhere; }
-.good, .passed { color: #1a7f37; } .fails, .failed { color: #cf222e; } .open { color: #9a6700; }
+:root { --fsdp: #2f6fde; --ddp: #d9822b; }
 .charts { display: flex; flex-wrap: wrap; gap: 2rem; }
 svg text { font: 11px system-ui, sans-serif; fill: currentColor; }
-details { margin-top: .5rem; } pre { overflow-x: auto; font-size: 12px; }
 """
 
 WIDTH, HEIGHT, MARGIN = 420, 180, 44
@@ -30,14 +24,10 @@ def page(checked: report.Checked) -> str:
     """The whole page."""
     good = sum(verdict.good for verdict in checked.verdicts)
     caveat = f"<p><strong>{escape(checked.caveat)}</strong></p>" if checked.caveat else ""
-    return (
-        '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width">\n'
-        f"<title>fsdp-migrate train-check</title>\n<style>{_STYLE}</style>\n"
-        f"<h1>{good} of {len(checked.verdicts)} recipes: the best verdict</h1>\n"
-        f"<p>{escape(checked.machine)}; backend {escape(checked.backend)}</p>\n{caveat}\n"
-        f"{_overview(checked)}\n" + "\n".join(map(_section, checked.verdicts)) + "\n</html>\n"
-    )
+    head = f"<h1>{good} of {len(checked.verdicts)} recipes: the best verdict</h1>\n"
+    head += f"<p>{escape(checked.machine)}; backend {escape(checked.backend)}</p>\n{caveat}\n"
+    body = f"{head}{_overview(checked)}\n" + "\n".join(map(_section, checked.verdicts))
+    return framed("fsdp-migrate train-check", body, _STYLE)
 
 
 def _overview(checked: report.Checked) -> str:
