@@ -45,6 +45,7 @@ class Case:
     `refusal` says why nothing of it may move. `companions` is ``write``, ``report`` (say what is missing, add nothing:
     `companions_why` says why), ``overlay`` (the same, but a wrong setting that stands here is changed) or ``none``.
     `config` is what is known of the settings, for the rules about conflicts; None where FSDP may be on or off.
+    `scope` tells the scopes of one text apart; `rests_on` are those that must not move unless this one does.
     """
 
     language: str
@@ -57,6 +58,8 @@ class Case:
     companions: str = "write"
     companions_why: str = ""
     config: Config | None = None
+    scope: int = 0
+    rests_on: frozenset[int] = frozenset()
 
     def flags(self, section: str) -> Iterator[Spot]:
         """The stores of the flag in one section, in order of appearance."""

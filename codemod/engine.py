@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from fsdp_migrate.suppress import Ignore, Remarks
 
 _BUG = "this is a bug in fsdp-migrate: please report it with this file"
+_COMMENTS = (
+    "a `fsdp-migrate: ignore` comment may stand where the fixes give it another meaning: put it above the statement "
+    "that stays, use ignore-file, or exempt the whole move"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +62,32 @@ def migrate(source: bytes, path: str, choice: Choice, project: Project) -> Resul
     if choice.add_ignores:
         return _exempted(kind, document, replace(result, findings=look.all), look, choice, project)
     fixed = _pending(look.findings, choice)
-    # A comment may stand on a line that a move takes away, so comments are repaired behind everything else.
-    late = _pending(look.comments, choice)
-    if fixed and choice.lines:
-        late = []
-    if not fixed and not late:
+    # Comments that exempt nothing go first: on a line that a move takes away they would come to stand above another.
+    repairs = _pending(look.comments, choice) if not (fixed and choice.lines) else []
+    if not fixed and not repairs:
         return result
     try:
-        new = _applied(document, fixed or late)
-        result = replace(result, output=new, fixed=(*fixed, *late))
+        result = replace(result, fixed=(*fixed, *repairs))
+        if repairs:
+            result = replace(result, output=_applied(document, repairs))
+            document = kind.decode(result.output)
+            fixed = fixed and _pending(_look(kind, document, path, choice, project).findings, choice)
+        if fixed:
+            result = replace(result, output=_applied(document, fixed))
         with project.after_the_move():
             again = _again(kind, result, choice, project)
             if fixed and not choice.lines and (repairs := _pending(again.comments, choice)):
-                result = replace(result, output=_applied(kind.decode(new), repairs))
+                # What was about the move itself goes with it.
+                result = replace(result, output=_applied(kind.decode(result.output), repairs))
                 again = _again(kind, result, choice, project)
         problem = _problem(result, again, choice)
     except UnreadableError as error:
         problem = f"the rewritten file {error}"
     except (ValueError, UnicodeEncodeError) as error:
         return result.failed(f"its fixes cannot be applied together ({error}); {_BUG}")
-    return result.failed(f"{problem}; nothing was changed; {_BUG}") if problem else result
+    if not problem:
+        return result
+    return result.failed(f"{problem}; nothing was changed; {_COMMENTS if look.suppressed else _BUG}")
 
 
 def _exempted(
@@ -141,13 +151,18 @@ def _look(kind: Container, document: Document, path: str, choice: Choice, projec
     kept = _Kept(document.text, path, segments)
     for segment in segments:
         told = unread(segment, choice.names)
+        asked_for = []
         for found in _read(segment, asked) if told is None else told:
             case = replace(found.case, companions="none", config=None) if segment.quotes else found.case
-            findings += _with_fixes(_Sited(found, segment, Lines(segment.text), lines), _drafts(case), choice, kept)
+            sited = _Sited(found, segment, Lines(segment.text), lines)
+            asked_for.append(_chosen(sited, _drafts(case), choice, kept))
+        held = _held(asked_for)
+        findings += [f for one in asked_for for f in _with_fixes(one, choice, held)]
     comments: list[Finding] = []
     if remarks := kept.remarks(choice, lines):
         whole = Whole("text", document.text)
-        comments = _with_fixes(_Sited(remarks, whole, lines, lines), _drafts(remarks.case), choice, kept)
+        asked_about = _chosen(_Sited(remarks, whole, lines, lines), _drafts(remarks.case), choice, kept)
+        comments = _with_fixes(asked_about, choice)
     # Recipes that share what a module does at import share what is wrong with it.
     return _Look(list(dict.fromkeys(findings)), comments, tuple(kept.suppressed))
 
@@ -230,34 +245,63 @@ class _Sited:
         return tuple(self.segment.edit(edit) for edit in self.found.edits(parts))
 
 
-def _with_fixes(case: _Sited, drafts: Sequence[Drafted], choice: Choice, kept: _Kept) -> list[Finding]:
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """What a run asks for of one case. `blocked` are parts of its fix of which a piece is not asked for or exempted."""
+
+    case: _Sited
+    drafts: Sequence[Drafted]
+    blocked: frozenset[str]
+    exempted: bool
+
+
+def _chosen(case: _Sited, drafts: Sequence[Drafted], choice: Choice, kept: _Kept) -> _Chosen:
     drafts = [(code, case.sited(draft)) for code, draft in drafts]
     asked = [(code, d) for code, d in drafts if code in choice.codes and _in_lines(d, choice.lines)]
-    chosen = [(code, d) for code, d in drafts if not kept.exempts(code, d, case.outer, counts=(code, d) in asked)]
-    exempted = len(drafts) > len(chosen)
-    chosen = [drafted for drafted in chosen if drafted in asked]
+    left = [(code, d) for code, d in drafts if not kept.exempts(code, d, case.outer, counts=(code, d) in asked)]
+    chosen = [drafted for drafted in left if drafted in asked]
     # A move is one piece: if one of its findings is not asked for, or exempted, none of it is applied.
     blocked = {d.part for code, d in drafts if d.part == MOVE and (code, d) not in chosen and code != "FSDP021"}
-    parts = frozenset(d.part for _, d in chosen if d.part and (d.safe or choice.unsafe)) - blocked
+    return _Chosen(case, chosen, frozenset(blocked), len(left) < len(drafts))
+
+
+def _held(every: Sequence[_Chosen]) -> frozenset[int]:
+    """Scopes whose move would change what another scope means that does not move itself."""
+    held: set[int] = set()
+    while True:
+        cases = [one.case.found.case for one in every if one.blocked or one.case.found.case.scope in held]
+        more = {scope for case in cases for scope in case.rests_on} - held
+        if not more:
+            return frozenset(held)
+        held |= more
+
+
+def _with_fixes(one: _Chosen, choice: Choice, held: frozenset[int] = frozenset()) -> list[Finding]:
+    case, blocked = one.case, one.blocked
+    is_held = not blocked and case.found.case.scope in held
+    if is_held:
+        blocked |= {MOVE}
+    parts = frozenset(d.part for _, d in one.drafts if d.part and (d.safe or choice.unsafe)) - blocked
     fix, problem = _fix(case, parts, Applicability.SAFE)
     found: list[Finding] = []
-    for code, draft in chosen:
+    for code, draft in one.drafts:
         mine: Fix | None = None
         why = draft.why
         if draft.part in parts and fix is not None:
             mine, why = fix, ""
         elif draft.part in blocked:
-            why = (
-                "the move belongs together with a finding that a comment exempts; exempt both or none"
-                if exempted
-                else "the move belongs together with findings that are not selected; select FSDP0 to apply it"
-            )
+            why = _HELD if is_held else _EXEMPTED if one.exempted else _UNSELECTED
         elif draft.part and not draft.safe:
             mine, _ = _fix(case, parts | {draft.part}, Applicability.UNSAFE)
         elif draft.part and problem:
             why = problem
         found.append(Finding(code, draft.severity, draft.message, draft.place, mine, why))
     return found
+
+
+_HELD = "a recipe that derives from this one is not migrated along, and the move would change it; migrate both or none"
+_EXEMPTED = "the move belongs together with a finding that a comment exempts; exempt both or none"
+_UNSELECTED = "the move belongs together with findings that are not selected; select FSDP0 to apply it"
 
 
 def _in_lines(draft: Draft, lines: tuple[tuple[int, int], ...]) -> bool:

@@ -196,6 +196,31 @@ def test_an_exempted_part_holds_the_whole_move() -> None:
     assert not result.changed
 
 
+BASE = "def base_on():\n    cfg = base()\n    cfg.dist.use_megatron_fsdp = True\n    return cfg\n\n\n"
+DERIVED = "def derived():\n    cfg = base_on()\n    cfg.dist.use_megatron_fsdp = {value}{comment}\n    return cfg\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "comment", "lines", "moves"),
+    [
+        ("False", "  # fsdp-migrate: ignore[FSDP0] old", (), False),
+        ("on", "  # fsdp-migrate: ignore[FSDP001, FSDP021]", (), False),
+        ("True", "  # fsdp-migrate: ignore[FSDP0] old", (), True),
+        ("False", "", (), True),
+        ("False", "", ((3, 3),), False),
+    ],
+)
+def test_a_base_does_not_move_alone(value: str, comment: str, lines: tuple[tuple[int, int], ...], moves: bool) -> None:
+    # Old Bridge computes dist OR ddp: over a base that is on through ddp, dist = False has no effect.
+    result = look(BASE + DERIVED.format(value=value, comment=comment), lines=lines)
+    assert ("cfg.ddp.use_megatron_fsdp = True" in result.output.decode()) is moves
+    if not moves:
+        assert not result.changed
+        assert [f.why.partition(",")[0] for f in result.findings if f.place.line == 3 and f.code == "FSDP001"] == [
+            "a recipe that derives from this one is not migrated along"
+        ]
+
+
 def test_an_exempted_companion_is_not_added() -> None:
     comment = "# fsdp-migrate: ignore[FSDP010, FSDP011] the launcher sets them"
     text = f"def f():\n    cfg = base()\n    {comment}\n    {STORE}\n    return cfg\n"

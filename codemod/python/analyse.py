@@ -79,7 +79,7 @@ def analyse(module: Module, project: Project, target: str) -> list[PythonCase]:
             if found is not None:
                 cases.append(found)
         loose += _loose(module.source, reading, foreign)
-    cases = _with_bases(_with_others(cases, shared))
+    cases = [_with_scopes(found) for found in _with_bases(_with_others(cases, shared))]
     loose += [(spot, None) for spot in _definitions(module)]
     prose = tuple(_prose(module))
     loose += [(_prose_spot(module.source, span), None) for span in prose]
@@ -121,6 +121,14 @@ def _with_others(cases: list[PythonCase], shared: dict[tuple[Path, Scope], list[
             found = replace(found, case=replace(found.case, refusal=why))
         judged.append(found)
     return judged
+
+
+def _with_scopes(found: PythonCase) -> PythonCase:
+    """Say which bases must not move alone. Only what stores True in dist means the same over either base."""
+    stores = [s for s in found.sites.values() if s.section in (OLD_SECTION, NEW_SECTION)]
+    same = all(s.section == OLD_SECTION and isinstance(s.value, ast.Constant) and s.value.value is True for s in stores)
+    bases = frozenset() if same else frozenset(map(id, found.bases))
+    return replace(found, case=replace(found.case, scope=id(found.scope), rests_on=bases))
 
 
 def _with_bases(cases: list[PythonCase]) -> list[PythonCase]:
