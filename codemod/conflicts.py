@@ -2,7 +2,8 @@
 
 A rule about conflicts sees settings by their dotted paths (``ddp.average_in_collective``), however they are written. On
 the source it knows what one scope stores; on a traced recipe it knows everything that the recipe ends up with.
-Environment variables are settings too: ``env_vars.NAME`` is the config's own, ``environ.NAME`` the process's.
+Environment variables are settings too: ``env_vars.NAME`` is the config's own, ``environ.NAME`` the process's. So are
+the number of ranks that a command starts (``launch.ranks``) and, in examples, the format of a directory.
 """
 
 from __future__ import annotations
@@ -73,6 +74,16 @@ class Config:
         """Whether the value is known to be a number above this one."""
         value = self.get(path)
         return isinstance(value, int) and not isinstance(value, bool) and value > number
+
+    def format_at(self, path: str) -> str:
+        """The format of the checkpoints in the directory that a setting names; empty where it cannot be looked at."""
+        told = self.get(f"directory.{path}")
+        value = self.get(path)
+        if told is not UNKNOWN or not isinstance(value, str) or not value:
+            return told if isinstance(told, str) else ""
+        from fsdp_migrate.checkpoint_directory import format_of
+
+        return format_of(value)
 
     @property
     def keeps_checkpoints(self) -> bool | None:

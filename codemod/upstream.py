@@ -55,6 +55,13 @@ FOREIGN_STRATEGIES: Final = {
     "zero_3": "optim_grads_params",
     "full_shard": "optim_grads_params",
 }
+# megatron-bridge 0.4 to 0.6: providers whose models FSDP cannot wrap.
+MIMO_PROVIDERS: Final = (
+    "MimoModelProvider",
+    "LlavaMimoProvider",
+    "MegatronMIMOProvider",
+    "LlavaMegatronMIMOProvider",
+)
 # megatron-core 0.18, training/arguments.py: what it asserts under FSDP.
 OPTIMIZERS: Final = ("adam", "sgd")
 # megatron-bridge 0.6.2: fields of ddp that another section's setup() overwrites.

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from fsdp_migrate.cases import Rule
 from fsdp_migrate.conflicts import Config, Conflict, check, examples, traced
 from fsdp_migrate.findings import Severity
-from fsdp_migrate.transforms.plan import UNKNOWN
 
 
 def judge(config: Config) -> Iterator[Conflict]:
-    kind = config.get("peft")
-    if not config.fsdp or not config.sets("peft") or kind is None or (kind is UNKNOWN and not config.sets("peft.dim")):
-        return
-    if isinstance(kind, str) and kind.lower() == "none":
+    kind = config.get("peft", None)
+    named = isinstance(kind, str) and kind.lower() != "none"
+    if not config.fsdp or not (named or config.sets("peft.dim")):
         return
     yield Conflict(
         "peft",
@@ -39,6 +37,6 @@ the one way left. No published recipe does it.""",
     ),
     check=check(judge),
     traceable=True,
-    valid=examples({"checkpoint.pretrained_checkpoint": "/hf/llama"}),
-    invalid=traced({"peft": "LoRA", "peft.dim": 8}),
+    valid=examples({"checkpoint.pretrained_checkpoint": "/hf/llama"}) + traced({"peft": None}),
+    invalid=examples({"peft.dim": 8}) + traced({"peft.dim": 8, "peft.alpha": 16}),
 )

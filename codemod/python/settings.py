@@ -74,7 +74,7 @@ def config_of(
             for key in [k for k in settings if _is_below(k, path)]:
                 del settings[key]
             continue
-        value = literal(note.value) if certain else UNKNOWN
+        value = _value(note.value) if certain else UNKNOWN
         values[path] = note.value
         settings[path] = Known(value, source.place(*source.span(note.value)), isinstance(note.value, ast.Constant))
     fsdp = effective_flag(settings)
@@ -82,6 +82,14 @@ def config_of(
         return None, {}
     assert deciding.value is not None
     return Config(fsdp, source.place(*source.span(deciding.value)), settings, release), values
+
+
+def _value(node: ast.expr) -> object:
+    """A literal; of a section that is made here, the name of its class."""
+    if isinstance(node, ast.Call):
+        name = (dotted(node.func) or ("",))[-1]
+        return name if name[:1].isupper() else UNKNOWN
+    return literal(node)
 
 
 def _relation(where: Where, decided: Where, *, later: bool) -> bool | None:
@@ -145,6 +153,7 @@ def keywords(path: Path, value: ast.expr, where: Where) -> Iterator[Note]:
     """A section that is bound to a new object: what was known is gone, and its keywords are stored."""
     yield Note(path, None, where)
     if isinstance(value, ast.Call):
+        yield Note(path, value, where)
         for keyword in value.keywords:
             if keyword.arg is not None:
                 yield Note((*path, keyword.arg), keyword.value, where)
