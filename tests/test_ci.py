@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -160,26 +161,44 @@ def test_the_action_installs(repository: Path, version: str, wanted: str) -> Non
     assert (repository / "pip-arguments").read_text().splitlines()[-2:] == ["--", wanted]
 
 
+TEXT = "--output-format text"
+
+
 @pytest.mark.parametrize(
     ("inputs", "code", "files"),
     [
-        ({}, 1, {"old.py", "hand.py"}),
-        ({"paths": "old.py\nskip\n"}, 1, {"old.py"}),
+        ({"args": ""}, 1, {"old.py", "hand.py"}),
+        ({"args": TEXT, "paths": "old.py\nskip\n"}, 1, {"old.py"}),
         ({"paths": "clean.py"}, 0, set()),
         ({"args": "--ignore FSDP0\n--isolated"}, 0, set()),
-        ({"args": "--isolated  -q", "paths": "skip"}, 1, {"skip/old.py"}),
-        ({"paths": "a b.py\n-q.py"}, 1, {"a b.py", "-q.py"}),
+        ({"args": f"--isolated  -q\n{TEXT}", "paths": "skip"}, 1, {"skip/old.py"}),
+        ({"args": "", "paths": "a b.py\n-q.py"}, 1, {"a b.py", "-q.py"}),
     ],
 )
 def test_the_action_runs(repository: Path, inputs: dict[str, str], code: int, files: set[str]) -> None:
-    Path("a b.py").write_text(OLD)
-    Path("-q.py").write_text(OLD)
-    if "paths" not in inputs:
-        Path("a b.py").unlink()
-        Path("-q.py").unlink()
+    if "-q.py" in inputs.get("paths", ""):
+        for name in ("a b.py", "-q.py"):
+            Path(name).write_text(OLD)
     done = act(1, repository, **inputs)
     assert done.returncode == code, done.stderr
     assert {line.split(":")[0] for line in done.stdout.splitlines() if not line.startswith(" ")} == files
+
+
+def test_the_action_annotates(repository: Path) -> None:
+    done = act(1, repository)
+    assert done.returncode == 1
+    assert "::error file=old.py,line=2," in done.stdout
+
+
+def test_the_action_writes_sarif(repository: Path) -> None:
+    done = act(1, repository, sarif="out $(touch evil).sarif")
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr
+    (run,) = json.loads(Path("out $(touch evil).sarif").read_bytes())["runs"]
+    assert {r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for r in run["results"]} == {
+        "old.py",
+        "hand.py",
+    }
+    assert not Path("evil").exists()
 
 
 @pytest.mark.parametrize(
@@ -198,7 +217,7 @@ def test_an_input_is_never_a_command(repository: Path, name: str, text: str) -> 
 @pytest.mark.parametrize(
     ("variables", "code", "files"),
     [
-        ({}, 1, {"old.py", "hand.py"}),
+        ({"FSDP_MIGRATE_ARGS": ""}, 1, {"old.py", "hand.py"}),
         ({"FSDP_MIGRATE_PATHS": "old.py clean.py", "FSDP_MIGRATE_ARGS": "-q --ignore FSDP020"}, 1, {"old.py"}),
         ({"FSDP_MIGRATE_PATHS": "$(touch evil) ; touch evil *"}, 2, set()),
     ],
@@ -213,3 +232,12 @@ def test_the_gitlab_job_runs(
     assert done.returncode == code, done.stderr
     assert {line.split(":")[0] for line in done.stdout.splitlines() if not line.startswith(" ")} == files
     assert not Path("evil").exists()
+
+
+def test_the_gitlab_job_writes_what_its_artifact_is(repository: Path) -> None:
+    environment = own(repository, at=".fsdp-migrate/bin") | GITLAB["variables"]
+    script = "\n".join(GITLAB["script"][1:])
+    done = subprocess.run(["sh", "-ec", script], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    written = json.loads(Path(GITLAB["artifacts"]["reports"]["codequality"]).read_bytes())
+    assert {finding["location"]["path"] for finding in written} == {"old.py", "hand.py"}
