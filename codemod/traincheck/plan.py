@@ -93,8 +93,8 @@ def fit(recipe: Recipe, machine: Machine, options: Options) -> Job:
         baseline=options.baseline,
         checkpoint=options.checkpoint,
         replaced=tuple(replaced),
-        notes=acceptance.notes(settings),
-        refusals=acceptance.refusals(settings),
+        notes=acceptance.notes(settings, recipe.unknown),
+        refusals=acceptance.refusals(settings, recipe.unknown),
     )
 
 

@@ -8,33 +8,37 @@ import pytest
 
 from fsdp_migrate.traincheck.acceptance import fsdp_is_on, notes, refusals
 
-SOUND = {"ddp.use_megatron_fsdp": True, "ddp.data_parallel_sharding_strategy": "optim_grads_params"}
+SOUND = {
+    "ddp.use_megatron_fsdp": True,
+    "ddp.data_parallel_sharding_strategy": "optim_grads_params",
+    "checkpoint.ckpt_format": "fsdp_dtensor",
+}
 
 
 @pytest.mark.parametrize(
     ("settings", "part"),
     [
-        ({"ddp.use_megatron_fsdp": False, "dist.use_megatron_fsdp": True}, "cfg.dist only"),
-        ({"checkpoint.save": "x"}, "ckpt_format"),
+        ({"ddp.use_megatron_fsdp": False, "dist.use_megatron_fsdp": True}, "dist.use_megatron_fsdp only"),
+        ({"checkpoint.save": "x", "checkpoint.ckpt_format": "torch_dist"}, "FSDP102"),
         ({"checkpoint.load": "x", "checkpoint.ckpt_format": "torch_dist"}, "ckpt_format"),
         ({"dist.use_torch_fsdp2": True}, "torch FSDP2"),
-        ({"dist.use_tp_pp_dp_mapping": True}, "rank order"),
-        ({"ddp.outer_dp_sharding_strategy": "optim"}, "several optimizer instances"),
+        ({"dist.use_tp_pp_dp_mapping": True}, "FSDP104"),
+        ({"ddp.outer_dp_sharding_strategy": "optim"}, "num_distributed_optimizer_instances"),
         (
             {
                 "ddp.outer_dp_sharding_strategy": "optim",
                 "ddp.num_distributed_optimizer_instances": 4,
                 "ddp.data_parallel_sharding_strategy": "optim",
             },
-            "outer sharding works with",
+            "FSDP124",
         ),
         ({"ddp.fsdp_manual_registration": True}, "nccl_ub"),
-        ({"train.check_weight_hash_across_dp_replicas_interval": 10}, "replicas"),
+        ({"train.check_weight_hash_across_dp_replicas_interval": 10}, "FSDP113"),
         ({"env_vars.CUDA_DEVICE_MAX_CONNECTIONS": 1}, "CUDA_DEVICE_MAX_CONNECTIONS"),
-        ({"optimizer.optimizer": "muon"}, '"adam" and "sgd"'),
-        ({"model.cuda_graph_impl": "local"}, "CUDA graphs"),
-        ({"checkpoint.also_save_hf_checkpoint": True}, "Hugging Face"),
-        ({"model.overlap_moe_expert_parallel_comm": True, "ddp.fsdp_double_buffer": True}, "expert-parallel"),
+        ({"optimizer.optimizer": "muon"}, "adam and sgd"),
+        ({"model.cuda_graph_impl": "local"}, "FSDP127"),
+        ({"checkpoint.also_save_hf_checkpoint": True}, "FSDP116"),
+        ({"model.overlap_moe_expert_parallel_comm": True, "ddp.fsdp_double_buffer": True}, "FSDP134"),
     ],
 )
 def test_refused(settings: dict[str, Any], part: str) -> None:
@@ -51,7 +55,11 @@ def test_refused(settings: dict[str, Any], part: str) -> None:
         {"ddp.outer_dp_sharding_strategy": "optim", "ddp.num_distributed_optimizer_instances": 4},
         {"ddp.fsdp_manual_registration": True, "ddp.nccl_ub": True},
         {"env_vars.CUDA_DEVICE_MAX_CONNECTIONS": 32},
-        {"model.cuda_graph_impl": "full_iteration"},
+        {
+            "model.cuda_graph_impl": "full_iteration",
+            "ddp.megatron_fsdp_cuda_graph_mode": True,
+            "ddp.fsdp_all_gather_in_start_param_sync": False,
+        },
         {"dist.use_megatron_fsdp": True},
     ],
 )
@@ -62,7 +70,8 @@ def test_accepted(settings: dict[str, Any]) -> None:
 def test_what_is_accepted_without_a_word_is_noted() -> None:
     assert any("nothing is sharded" in note for note in notes({"ddp.use_megatron_fsdp": True}))
     assert any("torch.float32" in note for note in notes({**SOUND, "ddp.grad_reduce_in_fp32": True}))
-    assert any("as soon as" in note for note in notes(SOUND))
+    assert any("as soon as" in note for note in notes({**SOUND, "checkpoint.ckpt_format": "torch_dist"}))
+    assert notes(SOUND) == ()
 
 
 @pytest.mark.parametrize(
