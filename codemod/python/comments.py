@@ -58,9 +58,9 @@ def _inside(text: str, start: int, end: int) -> list[tuple[int, int]]:
     return found
 
 
-def _first_line(node: ast.AST) -> int:
+def _first_line(node: ast.stmt | ast.expr | ast.keyword | ast.arg | ast.excepthandler) -> int:
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min(n.lineno for n in (node, *decorators))  # type: ignore[attr-defined]
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
 def items(text: str, lines: Collection[int]) -> list[Item]:
