@@ -240,6 +240,15 @@ def test_a_comment_about_the_move_itself_goes_with_it() -> None:
     assert result.output.decode() == "def f(cfg):\n    cfg.ddp.use_megatron_fsdp = False\n    use(cfg)\n"
 
 
+def test_a_comment_that_the_move_would_leave_behind_stops_it() -> None:
+    text = "# fsdp-migrate: ignore[FSDP01] the launcher sets them\ndist:\n  use_megatron_fsdp: true\n  a: 1\nddp:\n  b: 1\n"
+    result = migrate_source(text.encode(), "o.yaml")
+    assert "give it another meaning: put it above the statement that stays, use ignore-file" in result.error
+    assert not result.changed
+    whole = migrate_source(text.replace("ignore[", "ignore-file[").encode(), "o.yaml")
+    assert "ddp:\n  b: 1\n  use_megatron_fsdp: true\n" in whole.output.decode()
+
+
 def test_the_reason_is_kept() -> None:
     (finding,) = look(f"{STORE}  # fsdp-migrate: ignore[FSDP001] runs on 0.5\n").suppressed
     assert finding.why == "exempted by a comment: runs on 0.5"
