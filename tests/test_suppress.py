@@ -241,7 +241,8 @@ def test_a_comment_about_the_move_itself_goes_with_it() -> None:
 
 
 def test_a_comment_that_the_move_would_leave_behind_stops_it() -> None:
-    text = "# fsdp-migrate: ignore[FSDP01] the launcher sets them\ndist:\n  use_megatron_fsdp: true\n  a: 1\nddp:\n  b: 1\n"
+    comment = "# fsdp-migrate: ignore[FSDP01] the launcher sets them"
+    text = f"{comment}\ndist:\n  use_megatron_fsdp: true\n  a: 1\nddp:\n  b: 1\n"
     result = migrate_source(text.encode(), "o.yaml")
     assert "give it another meaning: put it above the statement that stays, use ignore-file" in result.error
     assert not result.changed
