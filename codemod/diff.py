@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher
 from functools import lru_cache
 from io import StringIO
 
+from fsdp_migrate.alike import Span, spans
 from fsdp_migrate.render import neutral
 from fsdp_migrate.worktree import toplevel
 
@@ -61,11 +61,11 @@ def _lines(name: str, old: bytes, new: bytes) -> Iterator[bytes]:
     headings = _headings(name, old)
     for group in _groups(a, b):
         (_, first_a, _, first_b, _), (_, _, last_a, _, last_b) = group[0], group[-1]
-        changed = next(start for tag, start, *_ in group if tag != "equal")
+        changed = next(start for equal, start, *_ in group if not equal)
         heading = headings[bisect_right(headings, (changed + 1, "~")) - 1][1] if headings else ""
         yield b"@@ -%s +%s @@%s\n" % (_range(first_a, last_a), _range(first_b, last_b), heading.encode())
-        for tag, start_a, end_a, start_b, end_b in group:
-            if tag == "equal":
+        for equal, start_a, end_a, start_b, end_b in group:
+            if equal:
                 yield from (_line(b" ", line) for line in a[start_a:end_a])
             else:
                 yield from (_line(b"-", line) for line in a[start_a:end_a])
@@ -104,16 +104,23 @@ def _range(start: int, end: int) -> bytes:
     return b"%d,%d" % (start + (end > start), end - start) if end - start != 1 else b"%d" % (start + 1)
 
 
-def _groups(a: Sequence[bytes], b: Sequence[bytes]) -> Iterator[list[tuple[str, int, int, int, int]]]:
-    """Groups of opcodes with `CONTEXT`. Only what lies between the equal ends is compared: edits are few and near."""
-    shorter = min(len(a), len(b))
-    head = next((i for i in range(shorter) if a[i] != b[i]), shorter)
-    tail = next((i for i in range(shorter - head) if a[-1 - i] != b[-1 - i]), shorter - head)
-    start = max(head - CONTEXT, 0)
-    cut = max(tail - CONTEXT, 0)
-    matcher = SequenceMatcher(None, a[start : len(a) - cut], b[start : len(b) - cut], autojunk=False)
-    for group in matcher.get_grouped_opcodes(CONTEXT):
-        yield [(tag, i + start, j + start, k + start, m + start) for tag, i, j, k, m in group]
+def _groups(a: Sequence[bytes], b: Sequence[bytes]) -> Iterator[list[Span]]:
+    """Groups of spans with `CONTEXT`."""
+    group: list[Span] = []
+    for equal, start_a, end_a, start_b, end_b in spans(a, b):
+        if not equal:
+            group.append((equal, start_a, end_a, start_b, end_b))
+            continue
+        if group:
+            shown = min(CONTEXT, end_a - start_a)
+            if end_a - start_a <= 2 * CONTEXT and (end_a < len(a) or end_b < len(b)):
+                group.append((equal, start_a, end_a, start_b, end_b))
+                continue
+            yield [*group, (equal, start_a, start_a + shown, start_b, start_b + shown)]
+        shown = min(CONTEXT, end_a - start_a)
+        group = [(equal, end_a - shown, end_a, end_b - shown, end_b)]
+    if any(not equal for equal, *_ in group):
+        yield group
 
 
 def shown(diff: bytes, *, colour: bool) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
+from operator import not_
 from typing import TYPE_CHECKING
 
 from fsdp_migrate.cases import MOVE, Case, Draft
@@ -57,7 +59,7 @@ def migrate(source: bytes, path: str, choice: Choice, project: Project) -> Resul
     except UnreadableError as error:
         return unchanged.failed(f"{error}; nothing was changed")
     except RecursionError:
-        return unchanged.failed("is nested too deeply to be looked at; nothing was changed")
+        return unchanged.failed("is nested too deeply to be looked at: migrate it by hand; nothing was changed")
     result = Result(path, source, source, look.all, suppressed=look.suppressed)
     if choice.add_ignores:
         return _exempted(kind, document, replace(result, findings=look.all), look, choice, project)
@@ -257,12 +259,14 @@ class _Chosen:
 
 def _chosen(case: _Sited, drafts: Sequence[Drafted], choice: Choice, kept: _Kept) -> _Chosen:
     drafts = [(code, case.sited(draft)) for code, draft in drafts]
-    asked = [(code, d) for code, d in drafts if code in choice.codes and _in_lines(d, choice.lines)]
-    left = [(code, d) for code, d in drafts if not kept.exempts(code, d, case.outer, counts=(code, d) in asked)]
-    chosen = [drafted for drafted in left if drafted in asked]
+    asked = [code in choice.codes and _in_lines(d, choice.lines) for code, d in drafts]
+    exempt = [
+        kept.exempts(code, d, case.outer, counts=is_asked) for (code, d), is_asked in zip(drafts, asked, strict=True)
+    ]
+    left = [is_asked and not is_exempt for is_asked, is_exempt in zip(asked, exempt, strict=True)]
     # A move is one piece: if one of its findings is not asked for, or exempted, none of it is applied.
-    blocked = {d.part for code, d in drafts if d.part == MOVE and (code, d) not in chosen and code != "FSDP021"}
-    return _Chosen(case, chosen, frozenset(blocked), len(left) < len(drafts))
+    blocked = {d.part for code, d in compress(drafts, map(not_, left)) if d.part == MOVE and code != "FSDP021"}
+    return _Chosen(case, list(compress(drafts, left)), frozenset(blocked), any(exempt))
 
 
 def _held(every: Sequence[_Chosen]) -> frozenset[int]:
@@ -284,6 +288,7 @@ def _with_fixes(one: _Chosen, choice: Choice, held: frozenset[int] = frozenset()
     parts = frozenset(d.part for _, d in one.drafts if d.part and (d.safe or choice.unsafe)) - blocked
     fix, problem = _fix(case, parts, Applicability.SAFE)
     found: list[Finding] = []
+    unsafe: dict[str, Fix | None] = {}
     for code, draft in one.drafts:
         mine: Fix | None = None
         why = draft.why
@@ -292,7 +297,9 @@ def _with_fixes(one: _Chosen, choice: Choice, held: frozenset[int] = frozenset()
         elif draft.part in blocked:
             why = _HELD if is_held else _EXEMPTED if one.exempted else _UNSELECTED
         elif draft.part and not draft.safe:
-            mine, _ = _fix(case, parts | {draft.part}, Applicability.UNSAFE)
+            if draft.part not in unsafe:
+                unsafe[draft.part], _ = _fix(case, parts | {draft.part}, Applicability.UNSAFE)
+            mine = unsafe[draft.part]
         elif draft.part and problem:
             why = problem
         found.append(Finding(code, draft.severity, draft.message, draft.place, mine, why))

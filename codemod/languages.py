@@ -39,6 +39,19 @@ class Asked:
     encoding: str = "utf-8"
 
 
+_MOST_CASES = 500
+
+
+def demand_few(cases: Sequence[Found]) -> None:
+    """For languages that prove each edit by reading the whole text again, which takes the square of the time.
+
+    Raises:
+        UnreadableError: there are more cases than any file that people write.
+    """
+    if len(cases) > _MOST_CASES:
+        raise UnreadableError(f"has the flag in more than {_MOST_CASES} places: split it, or migrate it by hand")
+
+
 Read = Callable[[str, Asked], Sequence[Found]]
 
 _READERS = {

@@ -13,7 +13,7 @@ from fsdp_migrate.transforms import plan
 from fsdp_migrate.upstream import FLAG, NEW_SECTION, OLD_SECTION
 
 _OVERRIDE = re.compile(r"(?P<mark>\+{1,2}|~)?(?P<name>[A-Za-z_]\w*(?:\.\w+)+)(?:=(?P<value>.*))?", re.DOTALL)
-_INTEGER = re.compile(r"[+-]?\d+")
+_INTEGER = re.compile(r"[+-]?\d{1,99}")
 # Hydra's grammar knows no yes, no, on or off: they are strings.
 _LITERALS = {"true": True, "false": False, "null": None}
 

@@ -22,6 +22,8 @@ _ON_KEYWORD = re.compile(rb"\buse_megatron_fsdp[ \t]*=(?!=)")
 _OLD_CLASS = re.compile(rb"\bDistributedInitConfig\b")
 _ALIAS = re.compile(rb"(?:=|,|\()[ \t]*[\w.]+\.dist\b(?![\w.])|\bdist[ \t]*=")
 _CONTAINER = re.compile(rb"\bConfigContainer\(")
+# A line with more flags is not looked at here: some of these patterns read to its end for each.
+_FEW = 8
 
 
 def may_matter(data: bytes) -> bool:
@@ -34,12 +36,16 @@ def python_may_matter(data: bytes) -> bool:
     position = data.find(_FLAG)
     if position < 0:
         return False
+    has_format, has_class = _FORMAT in data, b"DistributedInitConfig" in data
     keywords = aliases = None
     while position >= 0:
         start = data.rfind(b"\n", 0, position) + 1
         end = data.find(b"\n", position)
         line = data[start : end if end >= 0 else len(data)]
-        if line.count(_FLAG) > 1 or _FORMAT in data or not _DONE.search(line):
+        flags = line.count(_FLAG)
+        if flags > _FEW:
+            return True
+        if flags > 1 or has_format or not _DONE.search(line):
             if _OLD.search(line) or _STORE.search(line):
                 return True
             if _ON_KEYWORD.search(line):
@@ -51,7 +57,7 @@ def python_may_matter(data: bytes) -> bool:
                 aliases = bool(_ALIAS.search(data))
             if aliases:
                 return True
-            if b"DistributedInitConfig" in data and b":" in line:
+            if has_class and b":" in line:
                 return True
         position = data.find(_FLAG, end) if end >= 0 else -1
     return False

@@ -11,11 +11,14 @@ from fsdp_migrate.findings import Edit
 from fsdp_migrate.languages import Asked, Found
 from fsdp_migrate.lines import Lines
 from fsdp_migrate.overrides import NEW_NAME, OLD_NAME
+from fsdp_migrate.segments import lines_of
 from fsdp_migrate.upstream import FLAG, NEW_SECTION, OLD_CLASS, OLD_SECTION
 
 OLD_PATH = re.compile(rf"(?<![\w-]){re.escape(OLD_NAME)}\b")
 _NEW_PATH = re.compile(rf"\b{re.escape(NEW_NAME)}\b")
-_CLASS_AND_FLAG = re.compile(rf"\b{OLD_CLASS}\b[^\n]*\b{FLAG}\b|\b{FLAG}\b[^\n]*\b{OLD_CLASS}\b")
+_CLASS = re.compile(rf"\b{OLD_CLASS}\b")
+_FLAG = re.compile(rf"\b{FLAG}\b")
+_SECTION = re.compile(rf"\b{OLD_SECTION}\b")
 
 PROSE = "prose"
 
@@ -54,22 +57,43 @@ def mentions(text: str) -> Iterator[tuple[int, int, bool]]:
     """
     start = 0
     for line in text.split("\n"):
-        says_both = _NEW_PATH.search(line) is not None or _CLASS_AND_FLAG.search(line) is not None
+        both = _class_and_flag(line)
+        says_both = _NEW_PATH.search(line) is not None or both is not None
         found = False
         for match in OLD_PATH.finditer(line):
             found = True
             yield start + match.start(), start + match.end(), not says_both
-        if not found and (match_ := _CLASS_AND_FLAG.search(line)):
-            yield start + match_.start(), start + match_.end(), False
+        if not found and both:
+            yield start + both[0], start + both[1], False
         start += len(line) + 1
+
+
+def _class_and_flag(line: str) -> tuple[int, int] | None:
+    """From the old class to the flag, or the other way round, where a line names both."""
+    if OLD_CLASS not in line:
+        return None
+    classes = [m.span() for m in _CLASS.finditer(line)]
+    flags = [m.span() for m in _FLAG.finditer(line)]
+    if not classes or not flags:
+        return None
+    return (classes[0][0], flags[-1][1]) if classes[0] < flags[0] else (flags[0][0], classes[-1][1])
 
 
 def unread(text: str, reason: str) -> Sequence[Found]:
     """A remark on a stretch of code that names the old flag and cannot be parsed."""
-    hits = [m.span() for m in re.finditer(rf"\b{OLD_SECTION}\b(?=[^\n]*\b{FLAG}\b)|\b{OLD_SECTION}\s*:", text)]
-    if FLAG not in text or not hits:
+    hit = next(_sections(text), None) if FLAG in text else None
+    if hit is None:
         return []
-    start, end = hits[0]
+    start, end = hit
     place, why = Lines(text).place(start, end), f"this piece {reason}; move the flag in it by hand"
     spot = Spot(0, "refused", OLD_SECTION, place, f"{FLAG} on {OLD_SECTION}", why)
     return [Text(Case("text", "", remarks=(spot,)))]
+
+
+def _sections(text: str) -> Iterator[tuple[int, int]]:
+    """The old section where the flag follows on its line, or a colon follows."""
+    for start, line in lines_of(text):
+        flag = max((m.start() for m in _FLAG.finditer(line)), default=-1)
+        for match in _SECTION.finditer(line):
+            if match.end() <= flag or line[match.end() :].lstrip().startswith(":"):
+                yield start + match.start(), start + match.end()

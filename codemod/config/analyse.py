@@ -13,6 +13,7 @@ from fsdp_migrate.config.changes import Change
 from fsdp_migrate.config.tree import Data, Entry, Node, Path, aliases, anchors, data_of, walk
 from fsdp_migrate.conflicts import Config, Known, effective_flag
 from fsdp_migrate.findings import Edit
+from fsdp_migrate.languages import demand_few
 from fsdp_migrate.lines import Lines
 from fsdp_migrate.prose import PROSE, mentions
 from fsdp_migrate.transforms import plan
@@ -84,6 +85,7 @@ def analyse(
     cases: list[ConfigCase] = []
     for number, document in enumerate(documents):
         cases += reader.document(document, number)
+    demand_few(cases)
     loose = reader.loose(list(inside))
     return [*cases, loose] if loose is not None else cases
 

@@ -50,7 +50,7 @@ class _Toml:
         try:
             # It also refuses what the grammar lets pass, such as a key that stands there twice.
             tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise UnreadableError(f"is not valid TOML: {error}") from None
         return [_Builder(text).document()]
 
@@ -65,6 +65,9 @@ class _Builder:
     def __init__(self, text: str) -> None:
         self.text = text
         self.starts = None if text.isascii() else list(accumulate((len(c.encode()) for c in text), initial=0))
+
+        # The tables that are made part by part, by what holds them and their name: a file may have thousands.
+        self.tables: dict[tuple[int, str], Entry] = {}
 
     def document(self) -> Node:
         root = Node("mapping", 0, len(self.text))
@@ -88,15 +91,17 @@ class _Builder:
             last.tag = DOTTED
         entry = Entry(last, self.value(value))
         owner.entries.append(entry)
+        self.tables[id(owner), str(last.value)] = entry
         owner.end = max(owner.end, entry.end)
 
     def owner(self, node: Node, parts: Sequence[Node], written: str) -> Node:
         for part in parts:
-            entry = node.entry(str(part.value))
+            entry = self.tables.get((id(node), str(part.value)))
             if entry is None:
                 part.tag = written
                 entry = Entry(part, Node("mapping", part.start, part.end))
                 node.entries.append(entry)
+                self.tables[id(node), str(part.value)] = entry
             node = entry.value
         return node
 

@@ -26,7 +26,9 @@ _WORDS = {
 }
 # libyaml is ten times as fast and gives the same positions, but not every build of PyYAML has it.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)")
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9_]{,99})")  # a longer one is no setting, and Python may refuse it
+# Far beyond any configuration, and quick: aliases in anchors in anchors stand for billions of values.
+_MOST_VALUES = 1_000_000
 
 
 def split(document: Document, path: str) -> Sequence[Segment]:
@@ -68,6 +70,8 @@ class _Builder:
     def __init__(self, text: str) -> None:
         self.text = text
         self.events = yaml.parse(text, Loader=_LOADER)
+        self.count = 0  # of the values that a program gets, each alias counted as what it stands for
+        self.weights: dict[str, int] = {}
 
     def documents(self) -> list[Node]:
         found: list[Node] = []
@@ -84,6 +88,16 @@ class _Builder:
         return found
 
     def node(self, event: yaml.Event) -> Node:
+        before = self.count
+        self.count += self.weights.get(event.anchor or "", 1) if isinstance(event, yaml.AliasEvent) else 1
+        if self.count > _MOST_VALUES:
+            raise UnreadableError(f"stands for more than {_MOST_VALUES:,} values, by its aliases: migrate it by hand")
+        node = self._node(event)
+        if node.anchor:
+            self.weights[node.anchor] = self.count - before
+        return node
+
+    def _node(self, event: yaml.Event) -> Node:
         start, end = _span(event)
         if isinstance(event, yaml.AliasEvent):
             return Node("alias", start, end, event.anchor)

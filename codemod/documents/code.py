@@ -32,10 +32,10 @@ _BY_SUFFIX = {
     ".toml": "toml",
 }
 _QUOTATION = re.compile(r"\d+:\d+:\S+")
-_PYTHON_PROMPT = re.compile(r"[ \t]*(?:>>>|\.\.\.|In \[\d+\]:|\s*\.\.\.:)(?: |(?=\r?\n|$))")
+_PYTHON_PROMPT = re.compile(r"[ \t]*+(?:>>>|\.\.\.:?|In \[\d+\]:)(?: |(?=\r?\n|$))")
 _PYTHON_START = re.compile(r"[ \t]*(?:>>>|In \[\d+\]:)(?: |\r?\n|$)")
 _SHELL_PROMPT = re.compile(r"[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[^\s$#]+(?:[ \t][^\s$#]+)?)?[$%][ \t]+")
-_MAGIC = re.compile(r"(?P<before>[ \t]*(?:[\w.,\[\] ]+=[ \t]*)?)(?P<magic>[!%?][^\r\n]*)")
+_MAGIC = re.compile(r"(?P<before>[ \t]*+(?:[\w.,\[\] ]++=[ \t]*+)?)(?P<magic>[!%?][^\r\n]*)")
 _ELISION = re.compile(r"[ \t]*(?:\.\.\.|…|\[\.\.\.\]|<\.\.\.>|\(\.\.\.\))[ \t]*\r?\n?")
 _HEADER = re.compile(
     r"(?P<code>[ \t]*(?:if|elif|else|for|while|with|try|except|finally|def|class|async)\b[^#\n]*:)"
@@ -62,10 +62,10 @@ def language_of(info: str, content: str) -> str:
 def _guessed(content: str) -> str:
     sections = f"(?:{OLD_SECTION}|{NEW_SECTION})"
     for language, pattern in (
-        ("python", rf"\.{sections}\.{FLAG}\b(?!=\S)|^\s*>>>"),
+        ("python", rf"\.{sections}\.{FLAG}\b(?!=\S)|^[ \t]*>>>"),
         ("shell", rf"(?<![\w.]){sections}\.{FLAG}=\S"),
-        ("yaml", rf"^\s*{sections}:\s*(?:#.*)?$|^\s*{sections}\.{FLAG}:"),
-        ("toml", rf"^\s*\[{sections}\]\s*$"),
+        ("yaml", rf"^[ \t]*{sections}:[ \t\r]*(?:#.*)?$|^[ \t]*{sections}\.{FLAG}:"),
+        ("toml", rf"^[ \t]*\[{sections}\][ \t\r]*$"),
         ("json", rf'"{sections}"\s*:'),
     ):
         if re.search(pattern, content, re.MULTILINE):
@@ -180,15 +180,17 @@ def completed(lines: Sequence[Line]) -> Sequence[Line]:
 def _with_bodies(lines: Sequence[Line]) -> list[Line]:
     """Headers whose body was left out get one."""
     done: list[Line] = []
-    for i, line in enumerate(lines):
-        header = _HEADER.fullmatch(line.text)
-        following = next((f.text for f in lines[i + 1 :] if f.text.strip() and not f.text.lstrip().startswith("#")), "")
-        deeper = _indent(following) > _indent(line.text)
-        if header and not deeper:
+    following = ""
+    for line in reversed(lines):
+        text = line.text
+        header = _HEADER.fullmatch(text)
+        if header and _indent(following) <= _indent(text):
             at = header.end("code")
-            line = replace(line, text=line.text[:at] + " pass" + line.text[at:], added=(at, len(" pass")))
+            line = replace(line, text=text[:at] + " pass" + text[at:], added=(at, len(" pass")))
         done.append(line)
-    return done
+        if text.strip() and not text.lstrip().startswith("#"):
+            following = text
+    return done[::-1]
 
 
 def _without_elisions(lines: Sequence[Line]) -> list[Line]:

@@ -3,21 +3,47 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable
+import sys
+from bisect import bisect_right
+from collections.abc import Collection, Hashable, Iterator, Sequence
 
 from fsdp_migrate.documents.markdown import fences
 from fsdp_migrate.languages import Item
 from fsdp_migrate.segments import lines_of
 
-_MARKDOWN = re.compile(r"<!--.*?-->|\{/\*.*?\*/\}", re.DOTALL)
-_REST = re.compile(r"^[ \t]*(\.\. [^\n]*?)[ \t\r]*$", re.MULTILINE)
+_OPENING = re.compile(r"<!--|\{/\*")
+_CLOSING = {"<!--": "-->", "{/*": "*/}"}
+_REST = re.compile(r"^[ \t]*+(\.\. (?:[^ \t\r\n]++|[ \t\r]++(?=[^ \t\r\n]))*+)", re.MULTILINE)
 
 
 def comments(text: str, kind: str) -> list[tuple[int, int]]:
     if kind == "rest":
         return [found.span(1) for found in _REST.finditer(text)]
-    code = fences(text)
-    return [m.span() for m in _MARKDOWN.finditer(text) if not any(a <= m.start() < b for a, b in code)]
+    blocks = fences(text)
+    return [(start, end) for start, end in _marked(text) if not _is_within(start, blocks)]
+
+
+def _marked(text: str) -> Iterator[tuple[int, int]]:
+    """What stands between the marks of a comment."""
+    position = 0
+    while opening := _OPENING.search(text, position):
+        closing = _CLOSING[opening[0]]
+        end = text.find(closing, opening.end())
+        if end < 0:
+            # Nothing behind it closes one of this kind either.
+            other = next(mark for mark in _CLOSING if mark != opening[0])
+            position = text.find(other, opening.end())
+            if position < 0 or text.find(_CLOSING[other], position) < 0:
+                return
+            continue
+        position = end + len(closing)
+        yield opening.start(), position
+
+
+def _is_within(position: int, spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether one of these successive spans covers a position."""
+    number = bisect_right(spans, (position, sys.maxsize)) - 1
+    return number >= 0 and position < spans[number][1]
 
 
 def items(text: str, lines: Collection[int]) -> list[Item]:
@@ -26,7 +52,7 @@ def items(text: str, lines: Collection[int]) -> list[Item]:
     found = [Item(start, end) for start, end in blocks]
     begin = None
     for at, line in [*lines_of(text), (len(text), "")]:
-        inside = any(start <= at < end for start, end in blocks)
+        inside = _is_within(at, blocks)
         if line.strip() and not inside and not line.lstrip().startswith(("<!--", "{/*", ".. ")):
             begin = at if begin is None else begin
         elif begin is not None:
@@ -36,4 +62,9 @@ def items(text: str, lines: Collection[int]) -> list[Item]:
 
 
 def meaning(text: str) -> Hashable:
-    return tuple(_REST.sub("", _MARKDOWN.sub("", text)).split())
+    kept, position = [], 0
+    for start, end in _marked(text):
+        kept.append(text[position:start])
+        position = end
+    kept.append(text[position:])
+    return tuple(_REST.sub("", "".join(kept)).split())

@@ -11,9 +11,10 @@ from fsdp_migrate.segments import Document, Segment, decode, lines_of
 __all__ = ["decode", "split"]
 
 # CommonMark allows three blanks before a fence at the top level; MDX and lists nest deeper, so any number counts here.
+# Nothing is ever given back (`*+`): a line of a million blanks is looked at once.
 _FENCE = re.compile(
-    r"(?P<before>[ \t]*(?:>[ \t]?)*[ \t]*(?:(?:[-*+]|\d+[.)])[ \t]+)*)"
-    r"(?P<fence>`{3,}|~{3,})(?P<info>[^\r\n]*?)[ \t]*\r?\n?"
+    r"(?P<before>[ \t]*+(?:>[ \t]?+)*+[ \t]*+(?:(?:[-*+]|\d++[.)])[ \t]++)*+)"
+    r"(?P<fence>`{3,}+|~{3,}+)(?P<info>(?:[^ \t\r\n]++|[ \t]++(?=[^ \t\r\n]))*+)[ \t]*+\r?\n?"
 )
 _OPTION = re.compile(r"[ \t]*(?::[\w-]+:|---\s*$)")
 

@@ -19,6 +19,7 @@ from fsdp_migrate.documents import markdown
 from fsdp_migrate.documents.code import completed, language_of, python_lines, segments_of
 from fsdp_migrate.findings import Edit
 from fsdp_migrate.languages import UnreadableError
+from fsdp_migrate.lines import Lines
 from fsdp_migrate.prefilter import MARK
 from fsdp_migrate.segments import Document, Excerpt, Line, Nested, Segment, decode, lines_of
 from fsdp_migrate.upstream import FLAG
@@ -60,7 +61,8 @@ def cell_lines(text: str) -> list[int]:
     Raises:
         UnreadableError: it is no notebook.
     """
-    return [text.count("\n", 0, node.start) + 1 for node in _nodes(text)]
+    lines = Lines(text)
+    return [lines.place(node.start, node.start).line for node in _nodes(text)]
 
 
 def _nodes(text: str) -> list[Node]:

@@ -13,7 +13,7 @@ __all__ = ["decode", "split"]
 _DIRECTIVE = re.compile(
     r"(?P<indent>[ \t]*)\.\. (?:code-block|code|sourcecode|prompt|ipython|testcode)::(?P<info>[^\r\n]*)"
 )
-_LITERAL = re.compile(r"(?P<indent>[ \t]*)(?!\.\. )\S?[^\r\n]*::[ \t]*\r?\n?")
+_LITERAL = re.compile(r"(?P<indent>[ \t]*+)(?!\.\. )\S?[^\r\n]*::[ \t]*\r?\n?")
 _OPTION = re.compile(r"[ \t]+:[\w-]+:")
 _DOCTEST = re.compile(r"[ \t]*>>> ")
 

@@ -487,14 +487,14 @@ def _unit(found: PythonCase) -> str:
 
 def minimal(start: int, old: str, new: str) -> Iterator[Edit]:
     """Line edits that turn `old` (which begins at character `start`) into `new`, trimmed to what differs."""
-    from difflib import SequenceMatcher
+    from fsdp_migrate.alike import spans
 
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     offsets = [0]
     for line in before:
         offsets.append(offsets[-1] + len(line))
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if tag == "equal":
+    for equal, i1, i2, j1, j2 in spans(before, after):
+        if equal:
             continue
         a, b = old[offsets[i1] : offsets[i2]], "".join(after[j1:j2])
         head = 0

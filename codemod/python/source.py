@@ -75,4 +75,6 @@ def parse(text: str) -> ast.Module:
         where = f" (line {error.lineno})" if error.lineno else ""
         raise UnreadableError(f"is not valid Python: {error.msg}{where}") from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise UnreadableError(f"cannot be parsed: {error or type(error).__name__}") from None
+        deep = isinstance(error, RecursionError | MemoryError)
+        said = "is nested too deeply" if deep else f"cannot be parsed ({error})"
+        raise UnreadableError(f"{said}: migrate it by hand") from None

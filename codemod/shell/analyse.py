@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from fsdp_migrate import overrides
 from fsdp_migrate.cases import Case, Spot
 from fsdp_migrate.findings import Edit
+from fsdp_migrate.languages import demand_few
 from fsdp_migrate.lines import Lines
 from fsdp_migrate.prose import OLD_PATH, PROSE
 from fsdp_migrate.shell.heredocs import bodies
@@ -72,6 +73,7 @@ def analyse(script: Script, release: str) -> Sequence[ShellCase]:
         case = _case(script, scope, groups[id(scope)], lines, release)
         if case is not None:
             cases.append(case)
+    demand_few(cases)
     loose = _loose(script, scopes, seen, lines)
     return [*cases, loose] if loose is not None else cases
 

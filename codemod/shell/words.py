@@ -14,6 +14,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from fsdp_migrate import overrides
+from fsdp_migrate.languages import UnreadableError
 from fsdp_migrate.upstream import FLAG
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _EXPANDS = re.compile(r"\$\{?[#!]?(?P<name>\w+)|\$\(|`")
 _PLACEHOLDER = re.compile(r"(?<![<&\d])<[A-Za-z](?:[\w ./|-]*[\w.])?>(?![>&(])")
 _STRINGS = frozenset({"string", "raw_string", "ansi_c_string", "translated_string"})
+_DEEPEST = 500
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 
 
@@ -77,6 +79,8 @@ class Script:
         # To the grammar, <your_path> would be two redirections.
         code = _PLACEHOLDER.sub(lambda m: re.sub(r"[<> ]", "_", m[0]), self.text)
         self.tree = _parser().parse(code.encode("utf-8"))
+        if code.count("(") + code.count("{") > _DEEPEST and _depth(self.tree) > _DEEPEST:
+            raise UnreadableError("is nested too deeply to be looked at: migrate it by hand")
 
     @cached_property
     def _bytes(self) -> list[int] | None:
@@ -244,9 +248,20 @@ def walk(node: Node) -> Iterator[Node]:
         waiting += reversed(node.children)
 
 
+def _depth(tree: Tree) -> int:
+    depth, level = 0, [tree.root_node]
+    while level:
+        depth, level = depth + 1, [child for node in level for child in node.children]
+    return depth
+
+
 @lru_cache(maxsize=4)
 def script_of(text: str) -> Script:
-    """The script of a text. Analysing it, looking for heredocs and checking an edit look at the same few texts."""
+    """The script of a text. Analysing it, looking for heredocs and checking an edit look at the same few texts.
+
+    Raises:
+        UnreadableError: commands stand in commands in commands; each is read with all that is in it.
+    """
     return Script(text)
 
 
