@@ -42,8 +42,8 @@ class Asked:
 _MOST_CASES = 500
 
 
-def demand_few(cases: Sequence[Found]) -> None:
-    """For languages that prove each edit by reading the whole text again, which takes the square of the time.
+def demand_few(cases: Sequence[object]) -> None:
+    """For languages that read the whole text again for each case, which takes the square of the time.
 
     Raises:
         UnreadableError: there are more cases than any file that people write.

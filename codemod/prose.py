@@ -18,7 +18,7 @@ OLD_PATH = re.compile(rf"(?<![\w-]){re.escape(OLD_NAME)}\b")
 _NEW_PATH = re.compile(rf"\b{re.escape(NEW_NAME)}\b")
 _CLASS = re.compile(rf"\b{OLD_CLASS}\b")
 _FLAG = re.compile(rf"\b{FLAG}\b")
-_SECTION = re.compile(rf"\b{OLD_SECTION}\b")
+_SECTION = re.compile(rf"\b{OLD_SECTION}\b(?P<colon>\s*:)?")
 
 PROSE = "prose"
 
@@ -95,5 +95,5 @@ def _sections(text: str) -> Iterator[tuple[int, int]]:
     for start, line in lines_of(text):
         flag = max((m.start() for m in _FLAG.finditer(line)), default=-1)
         for match in _SECTION.finditer(line):
-            if match.end() <= flag or line[match.end() :].lstrip().startswith(":"):
+            if match["colon"] or match.end() <= flag:
                 yield start + match.start(), start + match.end()

@@ -66,14 +66,13 @@ def analyse(script: Script, release: str) -> Sequence[ShellCase]:
     groups = _groups(scopes)
     cases: list[ShellCase] = []
     seen: set[tuple[int, int]] = set()
-    for scope in scopes:
-        if not scope.has_flag:
-            continue
+    flagged = [scope for scope in scopes if scope.has_flag]
+    demand_few(flagged)
+    for scope in flagged:
         seen |= {(w.start, w.end) for found in scope.lists for w in found.words}
         case = _case(script, scope, groups[id(scope)], lines, release)
         if case is not None:
             cases.append(case)
-    demand_few(cases)
     loose = _loose(script, scopes, seen, lines)
     return [*cases, loose] if loose is not None else cases
 
