@@ -39,7 +39,7 @@ def with_conflicts(
         file = _located(recipe.file, paths)
         for finding in conflicts_of(recipe, target):
             if finding.code in codes(file):
-                found.setdefault(file, []).append(finding)
+                found.setdefault(file, []).append(replace(finding, message=f"{recipe.name}: {finding.message}"))
     return _merged(outcomes, found, after), [recipe for recipe in recipes if recipe.reason]
 
 
@@ -50,7 +50,7 @@ def conflicts_of(recipe: TracedRecipe, target: str) -> Iterator[Finding]:
         return
     for rule in rules():
         for draft in rule.check(case):
-            yield Finding(rule.code, draft.severity, f"{recipe.name}: {draft.message}", draft.place, None, draft.why)
+            yield Finding(rule.code, draft.severity, draft.message, draft.place, None, draft.why)
 
 
 def case_of(recipe: TracedRecipe, target: str) -> Case | None:

@@ -84,17 +84,24 @@ NEWEST_PUBLISHED: Final = "0.6"
 
 @cache
 def release_of(target: str) -> str:
-    """The release a run is for: `target`, else that of the installed Megatron-Bridge, else the newest published one."""
-    if target:
+    """The one of `TARGETS` that a run is for: `target`, else the installed Bridge, else the newest published."""
+    if target in TARGETS:
         return target
+    if target:
+        return _release(target)
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        installed = version("megatron-bridge").split(".")
+        return _release(version("megatron-bridge"))
     except PackageNotFoundError:
         return NEWEST_PUBLISHED
-    known = [r for r in TARGETS if r.split(".") == installed[:2]]
-    older = installed[0] == "0" and installed[1].isdecimal() and int(installed[1]) < int(TARGETS[0].split(".")[1])
+
+
+def _release(version: str) -> str:
+    parts = version.split(".")
+    known = [r for r in TARGETS if r.split(".") == parts[:2]]
+    minor = parts[1] if len(parts) > 1 else ""
+    older = parts[0] == "0" and minor.isdecimal() and int(minor) < int(TARGETS[0].split(".")[1])
     return known[0] if known else TARGETS[0] if older else TARGETS[-1]
 
 

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from fsdp_migrate.findings import Finding
     from fsdp_migrate.trace.values import Setting, TracedRecipe
 
+_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
 _SCRIPT_ARGUMENTS = "fsdp_migrate.trace.script_arguments"
 
 
@@ -81,7 +83,7 @@ def trace(
 
     TARGET is a file, file.py::function or a folder. In a file these are its public *_config functions, its config
     objects and, for a script, the configs that it hands to pretrain() or finetune(). KEY=VALUE words are overrides
-    laid over each recipe, as on a Megatron-Bridge command line.
+    laid over each recipe, as on a Megatron-Bridge command line. Below the settings stands what conflicts among them.
 
     The recipes' own code is executed: in a child process, with a time and a memory limit, without network and without
     writing anywhere but to a temporary folder. Exit code 1 when some recipe could not be evaluated, 2 when there is
@@ -112,12 +114,13 @@ def trace(
         )
         ctx.exit(2)
     if output_format == "json":
-        click.echo(json.dumps([_as_json(recipe, sections, verbose) for recipe in recipes], indent=2))
+        found = [_as_json(recipe, sections, verbose) | _judged(recipe, release) for recipe in recipes]
+        click.echo(json.dumps(found, indent=2))
     elif output_format == "flat":
         for line in _flat(recipes, sections, verbose):
             click.echo(line)
     else:
-        _table(recipes, sections, verbose)
+        _table(recipes, sections, verbose, release)
     failed = sum(bool(recipe.reason) for recipe in recipes)
     noun = "recipe" if len(recipes) == 1 else "recipes"
     click.echo(f"{len(recipes) - failed} of {len(recipes)} {noun} evaluated", err=True)
@@ -164,6 +167,21 @@ def _as_json(recipe: TracedRecipe, sections: Sequence[str], verbose: bool) -> di
     return found
 
 
+def _conflicts(recipe: TracedRecipe, release: str | None) -> Iterable[Finding]:
+    """What the rules about conflicts conclude. Nothing of it counts for the exit code: that is `--trace`'s to say."""
+    from fsdp_migrate.judging import conflicts_of
+
+    return () if recipe.reason else conflicts_of(recipe, release or "")
+
+
+def _judged(recipe: TracedRecipe, release: str | None) -> dict[str, Any]:
+    found = [
+        {"code": f.code, "severity": f.severity.value, "message": f.message, "why": f.why, "line": f.place.line}
+        for f in _conflicts(recipe, release)
+    ]
+    return {} if recipe.reason else {"findings": found}
+
+
 def _flat(recipes: Iterable[TracedRecipe], sections: Sequence[str], verbose: bool) -> Iterable[str]:
     for recipe in recipes:
         yield f"# {recipe.name} ({recipe.file}:{recipe.line})"
@@ -185,7 +203,7 @@ def _value(value: object) -> str:
     return json.dumps(to_json(value), ensure_ascii=False)
 
 
-def _table(recipes: Iterable[TracedRecipe], sections: Sequence[str], verbose: bool) -> None:
+def _table(recipes: Iterable[TracedRecipe], sections: Sequence[str], verbose: bool, release: str | None) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -212,6 +230,9 @@ def _table(recipes: Iterable[TracedRecipe], sections: Sequence[str], verbose: bo
             click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
         for assumption in recipe.assumptions if verbose else ():
             console.print(Text(f"  assumed: {assumption.text} ({assumption.file}:{assumption.line})", style="yellow"))
+        for finding in _conflicts(recipe, release):
+            style = _STYLES[finding.severity.value]
+            console.print(Text(f"  {finding.code} {finding.message} (line {finding.place.line})", style=style))
         console.print()
 
 

@@ -128,3 +128,10 @@ def test_what_cannot_be_done_is_exit_code_2(run, repository, arguments, message)
 
 def test_help_says_that_code_is_executed(run):
     assert "executed" in run("--help").stdout
+
+
+def test_conflicts_stand_below_the_settings(run, repository):
+    repository.write({"recipe.py": RECIPE.replace("cfg.model.dtype", "cfg.dist.use_tp_pp_dp_mapping = True  #")})
+    assert "FSDP104 dist.use_tp_pp_dp_mapping does not go with Megatron FSDP (line 9)" in run("recipe.py").stdout
+    [recipe] = json.loads(run("recipe.py", "--output-format", "json", "--target", "0.6.2").stdout)
+    assert ("FSDP104", "error", 9) in {(f["code"], f["severity"], f["line"]) for f in recipe["findings"]}
