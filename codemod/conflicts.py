@@ -39,7 +39,7 @@ class Config:
 
     `fsdp` is whether Megatron FSDP is on; `anchor` the place that says so. `release` is one of `TARGETS`. `complete`:
     sections of which everything that is not in `settings` has its class's default. `traced`: all of it was evaluated,
-    and `name` is the recipe's.
+    and `name` is the recipe's. `has_null`: None can be written where it stands.
     """
 
     fsdp: bool
@@ -49,6 +49,7 @@ class Config:
     complete: frozenset[str] = frozenset()
     traced: bool = False
     name: str = ""
+    has_null: bool = True
 
     def get(self, path: str, default: object = UNKNOWN) -> object:
         """The value at a path; `default`, the class's, where the section is complete without it; else `UNKNOWN`."""
@@ -119,7 +120,9 @@ def check(judge: Judge) -> Callable[[Case], Iterator[Draft]]:
             return
         for conflict in judge(case.config):
             setting = case.config.settings.get(conflict.at, Known())
-            part = _part(conflict.at, conflict.value) if setting.can_set and conflict.value is not NO_FIX else ""
+            can = setting.can_set and conflict.value is not NO_FIX
+            can = can and (conflict.value is not None or case.config.has_null)
+            part = _part(conflict.at, conflict.value) if can else ""
             place = setting.place or case.config.anchor
             yield Draft(conflict.severity, conflict.message, place, part=part, safe=False, why=conflict.why)
 

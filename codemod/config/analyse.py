@@ -28,7 +28,9 @@ _OVERLAY = "a config file lies over a recipe that may set it; add it if the reci
 
 
 class Syntax(Protocol):
-    """What a file format knows how to do."""
+    """What a file format knows how to do. `null` is how it writes that there is no value; empty if it cannot."""
+
+    null: str
 
     def documents(self, text: str) -> Sequence[Node]:
         """The trees of a text.
@@ -65,6 +67,7 @@ class ConfigCase:
     sites: dict[int, Site] = field(default_factory=dict)
     paths: tuple[tuple[int, int], ...] = ()
     settings: Mapping[str, Path] = field(default_factory=dict)
+    marks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def data(self) -> list[Data]:
@@ -142,7 +145,9 @@ class _Reader:
         for owner in root.entries:
             if owner.value.kind in ("mapping", "alias"):
                 for entry in self._effective(owner.value, known):
-                    scope.know(f"{owner.name}.{entry.name}", entry, (number, str(owner.name), str(entry.name)))
+                    own = entry in owner.value.entries and not owner.value.anchor
+                    path = (number, str(owner.name), str(entry.name))
+                    scope.know(f"{owner.name}.{entry.name}", entry, path, own=own)
             else:
                 scope.know(str(owner.name), owner, (number, str(owner.name)))
         refusal = ""
@@ -318,12 +323,13 @@ class _Scope:
     spots: dict[int, Spot] = field(default_factory=dict)
     settings: dict[str, Known] = field(default_factory=dict)
     paths: dict[str, Path] = field(default_factory=dict)
+    marks: dict[str, str] = field(default_factory=dict)
 
-    def know(self, name: str, entry: Entry, path: Path) -> None:
-        """Remember a setting for the rules about conflicts."""
+    def know(self, name: str, entry: Entry, path: Path, *, own: bool = True) -> None:
+        """Remember a setting for the rules about conflicts. `own`: no other place gets its value from this one."""
         value = entry.value
         plain = value.kind == "scalar" and not value.tag and not _is_expression(value.value) and value.value != "???"
-        own = plain and not value.anchor and "\n" not in self.reader.text[value.start : value.end]
+        own = own and plain and not value.anchor and "\n" not in self.reader.text[value.start : value.end]
         place = self.reader.lines.place(entry.start, entry.end)
         self.settings[name] = Known(value.value if plain else plan.UNKNOWN, place, own)
         self.paths[name] = path
@@ -334,6 +340,7 @@ class _Scope:
         place = self.reader.lines.place(item.start, item.end)
         self.settings[override.name] = Known(known, place, known is not plan.UNKNOWN)
         self.paths[override.name] = path
+        self.marks[override.name] = override.mark
 
     def config(self) -> Config | None:
         fsdp = effective_flag(self.settings)
@@ -341,7 +348,7 @@ class _Scope:
         place = next((place for place in flags if place is not None), None)
         if fsdp is None or place is None:
             return None
-        return Config(fsdp, place, self.settings, self.reader.release)
+        return Config(fsdp, place, self.settings, self.reader.release, has_null=bool(self.reader.syntax.null))
 
     def store(self, section: str, entry: Entry, path: Path, form: str, can: frozenset[str]) -> Iterator[plan.Event]:
         site = self._site(section, path, entry.value, form, entry)
@@ -388,7 +395,15 @@ class _Scope:
         )
         reader, sites = self.reader, self.sites
         return ConfigCase(
-            case, reader.syntax, reader.text, reader.documents, shape, self.root, sites, settings=self.paths
+            case,
+            reader.syntax,
+            reader.text,
+            reader.documents,
+            shape,
+            self.root,
+            sites,
+            settings=self.paths,
+            marks=self.marks,
         )
 
     def _site(self, section: str, path: Path, node: Node, form: str, entry: Entry | None) -> Site:

@@ -41,7 +41,8 @@ def _replaced(found: ConfigCase, parts: frozenset[str]) -> Iterator[Change]:
     """Settings that get the value that a rule about conflicts asks for."""
     for name, value in replacements(parts).items():
         path = found.settings[name]
-        yield Set(path, Value(overrides.spell(name, value) if found.shape == "words" else value))
+        word = overrides.spell(found.marks.get(name, "") + name, value)
+        yield Set(path, Value(word if found.shape == "words" else value))
 
 
 # ── Nested keys ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -39,6 +39,8 @@ def read(text: str, asked: Asked) -> Sequence[Found]:
 
 
 class _Json:
+    null = "null"
+
     @staticmethod
     @lru_cache(maxsize=4)
     def documents(text: str) -> Sequence[Node]:

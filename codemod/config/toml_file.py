@@ -44,6 +44,8 @@ def read(text: str, asked: Asked) -> Sequence[Found]:
 
 
 class _Toml:
+    null = ""
+
     @staticmethod
     @lru_cache(maxsize=4)
     def documents(text: str) -> Sequence[Node]:

@@ -79,6 +79,8 @@ class _Editor:
             return value.source
         if isinstance(value.data, bool):
             return _in_case_of(str(value.data).lower(), self.text, document)
+        if value.data is None:
+            return "null"
         if quote is None:
             quote = _usual_quote(document)
         return f"{quote}{value.data}{quote}"

@@ -47,6 +47,8 @@ def read(text: str, asked: Asked) -> Sequence[Found]:
 
 
 class _Yaml:
+    null = "null"
+
     # Analysing, editing and checking an edit look at the same few texts.
     @staticmethod
     @lru_cache(maxsize=4)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from fsdp_migrate.cases import MOVE
 from fsdp_migrate.conflicts import replacements
-from fsdp_migrate.findings import Edit
+from fsdp_migrate.findings import Edit, apply_edits
 from fsdp_migrate.python import changes as c
 from fsdp_migrate.python.analyse import PythonCase, spell
 from fsdp_migrate.python.settings import spelled
@@ -29,15 +29,19 @@ def edits_of(found: PythonCase, parts: frozenset[str]) -> tuple[Edit, ...]:
         RuntimeError, libcst.ParserSyntaxError: the source could not be edited safely.
     """
     steps = list(_steps(found, parts))
-    edits: list[Edit] = []
+    edits = list(_literals(found, parts))
     if steps:
-        edits += _carry_out(found, steps)
-    for path, value in replacements(parts).items():
-        start, end = found.source.span(found.values[path])
-        edits.append(Edit(start, end, spelled(value, found.source.text[start:end])))
+        edits = list(_carry_out(found, steps, edits))
     if PROSE in parts:
         edits += [Edit(start, start + len(OLD_SECTION), NEW_SECTION) for start, _ in found.prose]
     return tuple(sorted(edits))
+
+
+def _literals(found: PythonCase, parts: frozenset[str]) -> Iterator[Edit]:
+    """Literals that get the value that a rule about conflicts asks for."""
+    for path, value in replacements(parts).items():
+        start, end = found.source.span(found.values[path])
+        yield Edit(start, end, spelled(value, found.source.text[start:end]))
 
 
 # ── Decision to changes ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -441,7 +445,8 @@ def _renamed(statement: ast.stmt) -> str:
 # ── Changes to edits ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _carry_out(found: PythonCase, steps: Sequence[Step]) -> Iterator[Edit]:
+def _carry_out(found: PythonCase, steps: Sequence[Step], replaced: Sequence[Edit]) -> Iterator[Edit]:
+    """The edits of the steps, together with those that only put one literal in the place of another."""
     from fsdp_migrate.python.rewrite import rewrite
 
     source = found.source
@@ -456,8 +461,11 @@ def _carry_out(found: PythonCase, steps: Sequence[Step]) -> Iterator[Edit]:
     indented = source.line(first)[:1] in " \t\x0c"
     before = source.text[: end if old.endswith("\n") else start]
     newline = "\r\n" if before.endswith("\r\n") else "\n"
-    new = rewrite(old, region, _merged(steps), indented=indented, unit=_unit(found), newline=newline)
+    inside = [edit for edit in replaced if start <= edit.start < end]
+    text = apply_edits(old, (Edit(edit.start - start, edit.end - start, edit.text) for edit in inside))
+    new = rewrite(text, region, _merged(steps), indented=indented, unit=_unit(found), newline=newline)
     yield from minimal(start, old, new)
+    yield from (edit for edit in replaced if edit not in inside)
 
 
 def _merged(steps: Sequence[Step]) -> list[c.Change]:

@@ -413,7 +413,8 @@ class Reader:
         items.append(plan.Touch(self.new(), frozenset({".".join(path)})))
         if id(value) not in self.containers:
             is_leaf = len(path) > 2 and not isinstance(value, ast.Call | ast.Dict)
-            self.reading.notes += [Note(path, value, self.where)] if is_leaf else keywords(path, value, self.where)
+            leaf = Note(path, value, self.where, shared=targets > 1)
+            self.reading.notes += [leaf] if is_leaf else keywords(path, value, self.where)
         name = ".".join(path[-2:])
         if len(path) > 2 and name in WATCHED:
             site = self.site("setting", path[:-2], "", target, value=value)

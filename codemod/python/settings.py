@@ -41,13 +41,14 @@ LOOKUPS: Final = frozenset({"get", "items", "keys", "values"})
 class Note(NamedTuple):
     """A store at `path`, or with no value something that may change everything at and below it.
 
-    `default`: it stores only where nothing is stored yet.
+    `default`: it stores only where nothing is stored yet. `shared`: the same value is stored elsewhere, too.
     """
 
     path: Path
     value: ast.expr | None
     where: Where
     default: bool = False
+    shared: bool = False
 
 
 def config_of(
@@ -76,7 +77,8 @@ def config_of(
             continue
         value = _value(note.value) if certain else UNKNOWN
         values[path] = note.value
-        settings[path] = Known(value, source.place(*source.span(note.value)), isinstance(note.value, ast.Constant))
+        alone = isinstance(note.value, ast.Constant) and not note.shared
+        settings[path] = Known(value, source.place(*source.span(note.value)), alone)
     fsdp = effective_flag(settings)
     if fsdp is None:
         return None, {}
