@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsdp_migrate.discover import kind_of
+from fsdp_migrate.discover import explain, kind_of, read
 from fsdp_migrate.findings import Result
 from fsdp_migrate.prefilter import kind_may_matter, may_matter
 
@@ -73,10 +73,13 @@ def _migrate(source: bytes, path: str, options: Options, lines: Lines) -> Result
 def migrate_file(path: str, options: Options = Options(), *, lines: Lines = ()) -> Result | None:
     """Migrate one file on disk, without writing it. None: it has nothing to do with the flag. Never raises."""
     try:
-        source = Path(path).read_bytes()
+        # A link has been followed where links count; and what was a file may be a named pipe by now.
+        source = read(os.path.realpath(path), bool)
+    except FileNotFoundError:
+        return Result(path, b"", b"", error="is not there (any more): check its name, or run again")
     except OSError as error:
-        return Result(path, b"", b"", error=f"cannot be read: {error.strerror or error}")
-    if not _may_matter(path, source, options):
+        return Result(path, b"", b"", error=explain(path, error))
+    if source is None or not _may_matter(path, source, options):
         return None
     return _migrate(source, path, options, lines)
 

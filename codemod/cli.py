@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
-from fsdp_migrate import __version__
+from fsdp_migrate import __version__, streams
 
 if TYPE_CHECKING:
     from fsdp_migrate.findings import Result
@@ -179,7 +179,7 @@ def migrate(**arguments: Any) -> int:
         raise click.ClickException(str(error)) from error
     except BrokenPipeError:
         # Whoever read our output has seen enough. Nothing may be flushed to it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        streams.discard(sys.stdout)
         return _BROKEN_PIPE
     return status
 
@@ -486,7 +486,7 @@ class _Run:
                 yield shown(diff, colour=self.colour) if is_read_by_people else diff
             if self.check:
                 for line in renderer("check")([outcome], colour=self.error_colour):
-                    click.echo(line, err=True, nl=False, color=True)
+                    streams.say(line, end="")
 
     def _complaining(self, outcomes: Iterator[Outcome], progress: Progress) -> Iterator[Outcome]:
         """The same outcomes; what failed is said on stderr when it passes."""
@@ -500,13 +500,13 @@ class _Run:
         from fsdp_migrate.render import error_line
 
         line = error_line(result.path, result.error, colour=self.error_colour, verbose=self.verbose)
-        click.echo(line, err=True, nl=False, color=True)
+        streams.say(line, end="")
 
     def _note(self, text: str) -> None:
         from fsdp_migrate.render import neutral
 
         if not self.quiet:
-            click.echo(neutral(text), err=True)
+            streams.say(neutral(text))
 
     def _finish(self, totals: Totals) -> None:
         if self.statistics and totals.found:
@@ -517,7 +517,7 @@ class _Run:
         if not self.quiet:
             sys.stdout.flush()
             for sentence in totals.summary():
-                click.echo(sentence, err=True)
+                streams.say(sentence)
 
     def _stdin(self) -> int:
         from fsdp_migrate.api import migrate_source
@@ -526,6 +526,8 @@ class _Run:
         from fsdp_migrate.run import Outcome
 
         name = self.stdin_filename or STDIN_NAME
+        if sys.stdin is None:
+            raise click.UsageError("standard input is closed: give '-' something to read")
         source = sys.stdin.buffer.read()
         if self.force_exclude and (why := self.chosen.left_out()(name)):
             if not (self.diff or self.check):
@@ -547,7 +549,7 @@ class _Run:
         elif is_filter:
             _print(result.output)
             for line in renderer(self._kind)([outcome], colour=self.error_colour) if not self.quiet else ():
-                click.echo(line, err=True, nl=False, color=True)
+                streams.say(line, end="")
         elif self.diff or not self.output_file:
             for piece in self._rendered(iter([outcome]), totals):
                 _print(piece)
@@ -595,19 +597,50 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _status(arguments: list[str]) -> int:
     try:
+        streams.prepare()
+        _demand_folder()
         status = cli.main(args=arguments, prog_name=PROGRAM, standalone_mode=False)
+        if streams.output_fails():
+            return _unprinted()
     except click.ClickException as error:
-        error.show()
+        _show(error)
         return 2
     except (KeyboardInterrupt, click.Abort):
-        click.echo("Interrupted. Every file is either as it was or completely rewritten; run again to go on.", err=True)
+        streams.say("Interrupted. Every file is either as it was or completely rewritten; run again to go on.")
         return 128 + signal.SIGINT
     except Exception as error:
+        if streams.output_fails(error):
+            return _unprinted()
         if "-v" in arguments or "--verbose" in arguments:
             import traceback
 
             traceback.print_exc()
-        message = f"{PROGRAM} failed ({type(error).__name__}: {error}); --verbose shows where. Please report it."
-        click.echo(message, err=True)
+        from fsdp_migrate.render import neutral
+
+        said = neutral(f"{type(error).__name__}: {error}")
+        streams.say(f"{PROGRAM} failed ({said}); --verbose shows where. Please report it.")
         return 2
     return status if isinstance(status, int) else 0
+
+
+def _demand_folder() -> None:
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise click.ClickException("the working directory does not exist any more: cd into one that does") from error
+
+
+def _show(error: click.ClickException) -> None:
+    """Say what is wrong with the call. A file's name may be part of it: `fsdp-migrate *`."""
+    from fsdp_migrate.render import neutral
+
+    error.message = neutral(error.message, keep="\n")
+    try:
+        error.show()
+    except OSError:
+        streams.discard(sys.stderr)
+
+
+def _unprinted() -> int:
+    streams.say(f"{PROGRAM}: standard output cannot be written (is its disk full?): repair that and run again")
+    return 2

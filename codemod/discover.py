@@ -77,6 +77,7 @@ _FOREIGN_IN_PATH = re.compile(rf"(?:^|/)(?:{'|'.join(map(re.escape, sorted(FOREI
 _FROZEN = re.compile(r"(?:^|/)versions/v?\d+(?:\.\d+)+/|(?:^|/)CHANGELOG[^/]*$", re.IGNORECASE)
 GENERATED = b"@generated"
 
+BACKUP = ".fsdp-migrate-backup"  # what `write` calls the copy of a file that it writes in place
 SIZE_LIMIT = 16 << 20  # bytes; the parser needs some 100 times as much
 _READ = 1 << 16  # A larger buffer costs a memory mapping per file.
 
@@ -250,6 +251,10 @@ def explain(path: str, error: OSError) -> str:
     return f"cannot be read ({error.strerror or error}): repair or exclude it"
 
 
+_BACKUP_LEFT = (
+    "holds what a file was before a run that wrote it in place was killed: keep the right content in the file, delete "
+    "this copy, and run again"
+)
 _CLOSED = "cannot be read (permission denied): change its permissions or exclude it"
 
 
@@ -306,6 +311,8 @@ def _list(
                     elif "." not in below[below.rfind("/") + 1 :]:
                         language = ""
                     else:
+                        if below.endswith(BACKUP):
+                            yield Problem(shown + below, _BACKUP_LEFT)
                         continue
                     if foreign := _FOREIGN_IN_PATH.search(below):
                         if skip is not None:
@@ -356,6 +363,8 @@ def _walk(folder: str, is_included: Callable[[str], bool] | None, skip: Skip | N
                         skip(path + "/", _OF_OTHERS if name in FOREIGN else _IGNORED)
                 else:
                     waiting.append((path, ignores))
+            elif name.endswith(BACKUP):
+                yield Problem(path, _BACKUP_LEFT)
             elif name.endswith(SUFFIXES) or "." not in name:
                 if _is_ignored(path, ignores) or not (is_included is None or is_included(path)):
                     if skip is not None:

@@ -244,18 +244,23 @@ def _in_workers(paths: Sequence[str], task: Task, jobs: int) -> Iterator[Result 
     waiting = deque(paths)
     while waiting:
         given: deque[tuple[str, Future[Result | None]]] = deque()
-        with _Pool(jobs) as pool:
-            try:
-                while waiting or given:
-                    while waiting and len(given) < jobs * _AHEAD:
-                        given.append((waiting[0], pool.submit(task, waiting[0])))
-                        waiting.popleft()
-                    result = given[0][1].result()
-                    given.popleft()
-                    yield result
-                return
-            except BrokenProcessPool:
-                pass
+        try:
+            with _Pool(jobs) as pool:
+                try:
+                    while waiting or given:
+                        while waiting and len(given) < jobs * _AHEAD:
+                            given.append((waiting[0], pool.submit(task, waiting[0])))
+                            waiting.popleft()
+                        result = given[0][1].result()
+                        given.popleft()
+                        yield result
+                    return
+                except BrokenProcessPool:
+                    pass
+        except OSError:
+            # No more processes, open files or semaphores are to be had.
+            yield from map(task, [*(path for path, _ in given), *waiting])
+            return
         # One of these files killed its worker, and the pool does not say which: give each a worker of its own.
         for path, future in given:
             done = future.done() and not future.cancelled() and future.exception() is None
@@ -265,13 +270,15 @@ def _in_workers(paths: Sequence[str], task: Task, jobs: int) -> Iterator[Result 
 def _alone(path: str, task: Task) -> Result | None:
     from concurrent.futures.process import BrokenProcessPool
 
-    with _Pool(1) as pool:
-        try:
+    try:
+        with _Pool(1) as pool:
             return pool.submit(task, path).result()
-        except BrokenProcessPool:
-            return failure(
-                path, "the process that migrated it died (a crash of the parser, or no memory left); migrate it by hand"
-            )
+    except OSError as error:
+        return failure(path, f"no process could be started for it ({error.strerror or error}): run again with -j 1")
+    except BrokenProcessPool:
+        return failure(
+            path, "the process that migrated it died (a crash of the parser, or no memory left); migrate it by hand"
+        )
 
 
 class _Pool:

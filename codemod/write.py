@@ -16,8 +16,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
+from fsdp_migrate.discover import BACKUP
+
 TEMPORARY = ".fsdp-migrate-"
-BACKUP = ".fsdp-migrate-backup"
 
 
 class RefusedError(Exception):
