@@ -634,9 +634,10 @@ def _show(error: click.ClickException) -> None:
     """Say what is wrong with the call. A file's name may be part of it: `fsdp-migrate *`."""
     from fsdp_migrate.render import neutral
 
-    error.message = neutral(error.message, keep="\n")
+    text = neutral(error.format_message(), keep="\n")
+    plain = click.UsageError(text, error.ctx) if isinstance(error, click.UsageError) else click.ClickException(text)
     try:
-        error.show()
+        plain.show()
     except OSError:
         streams.discard(sys.stderr)
 
