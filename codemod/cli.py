@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
+from click.shell_completion import CompletionItem
 
 from fsdp_migrate import __version__, streams
 
@@ -31,6 +32,9 @@ STDIN_NAME = "stdin.py"
 SUBCOMMANDS = {
     "rules": ("fsdp_migrate.explain:rules", "List the rules."),
     "explain": ("fsdp_migrate.explain:explain", "Say what a rule does, why, and show examples."),
+    "quickfix": ("fsdp_migrate.quickfix:quickfix", "Print or apply the fix for one line, for editors."),
+    "lsp": ("fsdp_migrate.server.command:lsp", "Serve an editor over stdin and stdout (Language Server Protocol)."),
+    "completion": ("fsdp_migrate.completion:completion", "Print the completion script for bash, zsh or fish."),
     "schema": ("fsdp_migrate.formats.command:schema", "Print the JSON schema of --output-format json."),
     "trace": ("fsdp_migrate.trace.command:trace", "Print the settings that a recipe really ends up with."),
     "train-check": ("fsdp_migrate.traincheck.command:train_check", "Train recipes for a few steps and judge them."),
@@ -96,6 +100,18 @@ def _split(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     return tuple(word for words in value for word in words.replace(",", " ").split())
 
 
+def _first_words(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    # A subcommand can only be the first word.
+    names = [] if ctx.params.get("paths") else [name for name in SUBCOMMANDS if name.startswith(incomplete)]
+    return [*map(CompletionItem, names), CompletionItem(incomplete, type="file")]
+
+
+def _codes_like(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from fsdp_migrate.registry import rules
+
+    return [CompletionItem(r.code, help=r.summary) for r in rules() if r.code.startswith(incomplete.upper())]
+
+
 def _known_codes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     prefixes = tuple(word.upper() for word in _split(ctx, param, value))
     if prefixes:
@@ -112,6 +128,14 @@ def _known_codes(ctx: click.Context, param: click.Parameter, value: tuple[str, .
     return prefixes
 
 
+_CODES: dict[str, Any] = {
+    "multiple": True,
+    "callback": _known_codes,
+    "shell_complete": _codes_like,
+    "metavar": "CODES",
+}
+
+
 @click.group(cls=_Entry, name=PROGRAM, add_help_option=False)
 def cli() -> None:
     """Entry point: the migration, or a subcommand."""
@@ -121,10 +145,11 @@ def cli() -> None:
     _MIGRATION,
     cls=_Migration,
     hidden=True,
+    short_help="move use_megatron_fsdp from cfg.dist to cfg.ddp, safely",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Exit codes: 0 nothing is left to do, 1 something is, 2 something could not be done.",
 )
-@click.argument("paths", nargs=-1, type=click.Path())
+@click.argument("paths", nargs=-1, type=click.Path(), shell_complete=_first_words)
 @click.option("--diff", is_flag=True, help="Print a unified diff, write nothing; exit 1 if and only if there is one.")
 @click.option("--write", is_flag=True, help="Apply the safe fixes.")
 @click.option("--add-ignores", is_flag=True, help="Write comments that exempt what is left, instead of fixing it.")
@@ -134,10 +159,29 @@ def cli() -> None:
 @click.option("--check", is_flag=True, help="One line per file that something is left to do in; for CI.")
 @click.option("--unsafe-fixes", is_flag=True, help="Also apply fixes that may change what the code does.")
 @click.option(
-    "--select", multiple=True, callback=_known_codes, metavar="CODES", help="Only these rules (FSDP0,FSDP101)."
+    "--select",
+    multiple=True,
+    callback=_known_codes,
+    shell_complete=_codes_like,
+    metavar="CODES",
+    help="Only these rules (FSDP0,FSDP101).",
 )
-@click.option("--extend-select", multiple=True, callback=_known_codes, metavar="CODES", help="These rules as well.")
-@click.option("--ignore", multiple=True, callback=_known_codes, metavar="CODES", help="Not these rules.")
+@click.option(
+    "--extend-select",
+    multiple=True,
+    callback=_known_codes,
+    shell_complete=_codes_like,
+    metavar="CODES",
+    help="These rules as well.",
+)
+@click.option(
+    "--ignore",
+    multiple=True,
+    callback=_known_codes,
+    shell_complete=_codes_like,
+    metavar="CODES",
+    help="Not these rules.",
+)
 @click.option("--lines", multiple=True, type=_LineRange(), help="Only findings in these lines of FILE, only that file.")
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out what matches, in .gitignore's syntax.")
 @click.option("--include", multiple=True, metavar="PATTERN", help="Below folders, look only at what matches.")

@@ -5,22 +5,33 @@ from __future__ import annotations
 import difflib
 
 import click
+from click.shell_completion import CompletionItem
 
 from fsdp_migrate.cases import Example, Rule
 from fsdp_migrate.registry import rules as all_rules
 
 
 @click.command()
-def rules() -> None:
+@click.option("--markdown", is_flag=True, help="The whole reference, as in transforms/README.md.")
+def rules(markdown: bool) -> None:
     """List the rules: code, name and summary."""
+    if markdown:
+        from fsdp_migrate.reference import reference
+
+        click.echo(reference(), nl=False)
+        return
     width = max(len(rule.name) for rule in all_rules())
     for rule in all_rules():
         off = "" if rule.default else "  (off unless selected)"
         click.echo(f"{rule.code}  {rule.name:<{width}}  {rule.summary}{off}")
 
 
+def _codes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(r.code, help=r.summary) for r in all_rules() if r.code.startswith(incomplete.upper())]
+
+
 @click.command()
-@click.argument("code")
+@click.argument("code", shell_complete=_codes)
 def explain(code: str) -> None:
     """Say what the rule CODE does, why, and show examples."""
     wanted = code.upper()

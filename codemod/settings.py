@@ -403,6 +403,15 @@ def spec(folder: str, patterns: tuple[str, ...]) -> Callable[[str], bool]:
 # ── The command line ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def checked(values: Mapping[str, Any], where: str) -> Settings:
+    """Settings from somewhere else; `where` is what an error calls it.
+
+    Raises:
+        SettingsError: one of them is none.
+    """
+    return _settings(dict(values), lambda key: where, "")
+
+
 def inline(text: str) -> Settings:
     """The settings of ``--config 'key = value'``.
 
