@@ -4,6 +4,12 @@ A rule about conflicts sees settings by their dotted paths (``ddp.average_in_col
 the source it knows what one scope stores; on a traced recipe it knows everything that the recipe ends up with.
 Environment variables are settings too: ``env_vars.NAME`` is the config's own, ``environ.NAME`` the process's. So are
 the number of ranks that a command starts (``launch.ranks``) and, in examples, the format of a directory.
+
+A rule is one module in `transforms` with a function from a `Config` to `Conflict`s, wrapped by `check`. It asks with
+`get`, `is_any` and `exceeds`, which say nothing about what is unknown. An error needs a value that is known to be
+refused, and `is_since` where releases differ. `examples` writes the same settings in every language, `traced` those
+that only a whole recipe has. What is known about upstream goes into `upstream`. Codes: 101 to 119 for what validate()
+knows, 121 to 139 for what nothing validates, from 140 for version 2, checkpoints and overwritten settings.
 """
 
 from __future__ import annotations

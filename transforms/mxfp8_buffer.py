@@ -30,7 +30,7 @@ RULE = Rule(
 Bridge sets it to False. mixed_precision is applied first and copies its own value over the one on ddp and
 optimizer.""",
     safety="None: it has no effect.",
-    source="megatron-bridge 0.6.2, training/config.py:1088 and training/mixed_precision.py:127-135",
+    source="megatron-bridge 0.6.2, training/config.py:1091 and training/mixed_precision.py:127-135",
     check=check(judge),
     traceable=True,
     valid=examples({"ddp.reuse_grad_buf_for_mxfp8_param_ag": False}),

@@ -31,7 +31,7 @@ RULE = Rule(
 From Bridge 0.4 it is set back to False, unless ddp.disable_symmetric_registration is set: then it stays, and
 Megatron FSDP honours it. FSDP011 says the same about what one scope can see.""",
     safety="None: FSDP011 fixes it where the recipe sets the flag.",
-    source="megatron-bridge 0.6.2, training/config.py:1104 (set to False in all cases up to 0.3.1)",
+    source="megatron-bridge 0.6.2, training/config.py:1086 (set to False in all cases up to 0.3.1)",
     check=check(judge),
     traceable=True,
     same_as="FSDP011",

@@ -1060,11 +1060,18 @@ class Reader:
             items.append(plan.Touch(self.new(), frozenset(touched)))
         if (note := set_default(node, self.where)) is not None:
             self.reading.notes.append(note)
-        elif (not looking or _last(node.func) in _HANDING) and _last(node.func) not in CONSUMERS | LOOKUPS:
+        elif (not looking or _last(node.func) in _HANDING) and not self.keeps(node.func):
             for path in passed:
                 self.note(path, None)
         for path in dict.fromkeys(passed):
             items.append(Pass(self.new(), path, opaque=not looking, call=node))
+
+    def keeps(self, func: ast.expr) -> bool:
+        """Whether a call leaves the settings it is given: a look-up, or Bridge's own training. A namesake may not."""
+        name = _last(func)
+        if name not in CONSUMERS:
+            return name in LOOKUPS
+        return name not in self.nested and self.project.function(self.module, name) is None
 
     # ── Override words and dicts ────────────────────────────────────────────────────────────────────────────────────
 

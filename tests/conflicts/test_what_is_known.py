@@ -74,6 +74,7 @@ PYTHON_UNKNOWN = {
     "handed on": (ON, f"{MAPPING} = True", "repair(cfg)"),
     "handed on in a dict": (ON, f"{MAPPING} = True", 'repair({"cfg": cfg})'),
     "kept in a list": (ON, f"{MAPPING} = True", "every = [cfg]", "every[0].dist.use_tp_pp_dp_mapping = False"),
+    "handed to a namesake": (ON, f"{MAPPING} = True", "def setup(c):", "    c.dist = None", "setup(cfg)"),
     "a method": (ON, f"{MAPPING} = True", "cfg.dist.finalize()"),
     "rebound": (ON, f"{MAPPING} = True", "cfg.dist = other()"),
     "another config": (ON, "other = base()", "other.dist.use_tp_pp_dp_mapping = True"),
