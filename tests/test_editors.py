@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import click
@@ -206,3 +207,16 @@ def test_the_problem_matcher_of_the_readme_reads_the_report(file: Path) -> None:
     first = {name: found[0][pattern[name]] for name in ("file", "line", "column", "code")}
     assert first == {"file": "recipe.py", "line": "3", "column": "14", "code": "FSDP001"}
     assert len(found) == len([line for line in lines if not line.startswith(" ")])
+
+
+def test_the_picture_of_a_terminal_is_current() -> None:
+    root = Path(__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, str(root / ".ci" / "picture.py")], capture_output=True, text=True, check=True
+    )
+    kept = (root / ".ci" / "terminal.svg").read_text(encoding="utf-8")
+
+    def words(svg: str) -> list[str]:
+        return [text.strip() for text in ET.fromstring(svg).itertext() if text.strip() and "{" not in text]
+
+    assert words(kept) == words(done.stdout), "run: python .ci/picture.py > .ci/terminal.svg"
