@@ -381,14 +381,34 @@ def _ignore_file(path: str) -> GitIgnoreSpec | None:
         data = read(path, bool)
     except OSError:
         return None
-    return _spec(os.fsdecode(data).splitlines()) if data else None
+    return compiled(os.fsdecode(data).splitlines()) if data else None
 
 
-def _spec(patterns: Iterable[str]) -> GitIgnoreSpec:
+def compiled(patterns: Iterable[str]) -> GitIgnoreSpec:
+    """`.gitignore` patterns, made such that none takes the power of its stars: they may come from the tree."""
     # Only here: most runs need none of it.
     from pathspec import GitIgnoreSpec
 
-    return GitIgnoreSpec.from_lines(patterns)
+    spec = GitIgnoreSpec.from_lines(patterns)
+    for pattern in spec.patterns:
+        regex = getattr(pattern, "regex", None)
+        if regex is not None and regex.pattern.count(_STAR) + regex.pattern.count(".+") > 2:
+            pattern.regex = _quick(regex.pattern)  # type: ignore[attr-defined]
+    return spec
+
+
+# What pathspec makes of a star, and of what may stand between two stars.
+_STAR = "[^/]*"
+_STARS = re.compile(r"(?:\[\^/\]\*)+")
+_BETWEEN = re.compile(r"\[\^/\]\*((?:\\.|\[(?:\\.|[^\]\\])+\](?!\*)|[^\\\[\](){}*+?|^$./])+)(?=\[\^/\]\*)")
+_MOST_LEVELS = 4
+
+
+def _quick(regex: str) -> re.Pattern[str]:
+    """The same pattern without going back: where a star follows, the first place that fits is as good as any other."""
+    if regex.count(".+") > _MOST_LEVELS:
+        return re.compile("(?!)")  # `**/` that often is no pattern that anybody needs
+    return re.compile(_BETWEEN.sub(r"(?>[^/]*?\1)", _STARS.sub(lambda _: _STAR, regex)))
 
 
 def _is_ignored(path: str, ignores: Sequence[tuple[int, GitIgnoreSpec]]) -> bool:
@@ -402,7 +422,7 @@ def _is_ignored(path: str, ignores: Sequence[tuple[int, GitIgnoreSpec]]) -> bool
 def _filter(exclude: Sequence[str], include: Sequence[str]) -> Callable[[str], bool] | None:
     if not exclude and not include:
         return None
-    without, only = _spec(exclude), _spec(include) if include else None
+    without, only = compiled(exclude), compiled(include) if include else None
 
     def is_included(path: str) -> bool:
         inside = path.replace(os.sep, "/").lstrip("/")

@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING, Any
 from fsdp_migrate.upstream import SECTIONS, TARGETS
 
 if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
-
     from fsdp_migrate.api import Options
 
 FILE, PYPROJECT, TABLE = "fsdp-migrate.toml", "pyproject.toml", "tool.fsdp-migrate"
@@ -155,7 +153,7 @@ def read_file(path: str) -> Settings | None:
     try:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
         table: Any = tomllib.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"{shown}: is not valid TOML: {error}") from None
     header = ""
     if os.path.basename(path) == PYPROJECT:
@@ -388,10 +386,9 @@ def _per_file_ignores(given: Settings, below: Settings) -> Iterator[tuple[tuple[
 @cache
 def spec(folder: str, patterns: tuple[str, ...]) -> Callable[[str], bool]:
     """Whether a file (absolute) below `folder` matches one of these gitignore patterns; a file elsewhere never does."""
-    # Only here: most runs need none of it.
-    from pathspec import GitIgnoreSpec
+    from fsdp_migrate.discover import compiled
 
-    matcher: GitIgnoreSpec = GitIgnoreSpec.from_lines(patterns)
+    matcher = compiled(patterns)
     begin = os.path.join(folder, "")
 
     def matches(path: str) -> bool:

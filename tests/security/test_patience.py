@@ -12,9 +12,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from pathspec import GitIgnoreSpec
 
 from fsdp_migrate import alike
 from fsdp_migrate.alike import spans
+from fsdp_migrate.discover import compiled
 
 MANY = 300_000
 PYTHON = "cfg.dist.use_megatron_fsdp = True\n"
@@ -104,3 +106,17 @@ def test_what_is_alike_and_what_is_not_is_all_there_is(few: int, monkeypatch: py
         assert [line for _, _, _, start, end in found for line in b[start:end]] == b
         assert all(a[i:j] == b[k:m] for equal, i, j, k, m in found if equal)
         assert all(one[0] != other[0] for one, other in pairwise(found))
+
+
+def test_quick_patterns_match_what_slow_ones_do() -> None:
+    chance = random.Random(1)
+    for _ in range(400):
+        pattern = "".join(chance.choices(["*", "*", "a", "b", "?", "[ab]", "/", "**/", "."], k=chance.randint(1, 9)))
+        try:
+            slow = GitIgnoreSpec.from_lines([pattern])
+        except ValueError:
+            continue
+        quick = compiled([pattern])
+        for _ in range(20):
+            parts = ["".join(chance.choices("ab.", k=chance.randint(1, 6))) for _ in range(chance.randint(1, 3))]
+            assert quick.match_file("/".join(parts)) == slow.match_file("/".join(parts)), (pattern, parts)
