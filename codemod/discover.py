@@ -393,7 +393,7 @@ def compiled(patterns: Iterable[str]) -> GitIgnoreSpec:
     for pattern in spec.patterns:
         regex = getattr(pattern, "regex", None)
         if regex is not None and regex.pattern.count(_STAR) + regex.pattern.count(".+") > 2:
-            pattern.regex = _quick(regex.pattern)  # type: ignore[attr-defined]
+            pattern.regex = _quick(regex.pattern)
     return spec
 
 
