@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any, NoReturn
 
@@ -67,11 +68,12 @@ def quickfix(
 
 
 def _read(ctx: click.Context, path: str) -> bytes:
+    from fsdp_migrate.discover import explain, read
+
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read(os.path.realpath(path), bool) or b""
     except OSError as error:
-        _fail(ctx, f"{path} cannot be read: {error.strerror or error}")
+        _fail(ctx, f"{path}: {explain(path, error)}")
 
 
 def _analysis(ctx: click.Context, source: bytes, path: str, target: str) -> Analysis:

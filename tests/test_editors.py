@@ -118,7 +118,7 @@ def test_a_file_that_cannot_be_looked_at(file: Path) -> None:
     assert done.returncode == 2
     assert b"Traceback" not in done.stderr
     file.unlink()
-    assert b"cannot be read" in quickfix(file, "2").stderr
+    assert b"does not exist: check the spelling" in quickfix(file, "2").stderr
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,18 @@ from fsdp_migrate.run import Outcome
 
 
 def save(path: str, pieces: Iterable[str]) -> None:
-    """Write a file whole or not at all. Characters that UTF-8 does not have are spelled out.
+    """Write a file whole or not at all; a device or a pipe is written to. Characters that UTF-8 does not have are spelled.
 
     Raises:
         ClickException: it cannot be written; says why.
     """
     folder = os.path.dirname(os.path.abspath(path))
     try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            # To replace it would take /dev/null or /dev/stdout from everybody, if the user is root.
+            with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+                file.writelines(pieces)
+            return
         descriptor, temporary = tempfile.mkstemp(prefix=".fsdp-migrate-", dir=folder)
         try:
             with open(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:

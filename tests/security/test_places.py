@@ -103,3 +103,21 @@ def test_a_hard_link_to_a_file_outside_is_not_written(tree: Path) -> None:
     assert done.returncode == 2
     assert b"given/linked.py: error: not written: it has 2 hard links" in done.stderr
     assert (tree / "outside" / "recipe.py").read_bytes() == RECIPE
+
+
+def test_a_report_replaces_no_device(tree: Path) -> None:
+    null = tree / "null"
+    os.mkfifo(null)
+    reader = os.open(null, os.O_RDONLY | os.O_NONBLOCK)
+    done = command("--output-format", "json", "--output-file", null, "given", cwd=tree)
+    assert done.returncode == 1
+    assert os.read(reader, 1) == b"{"
+    os.close(reader)
+    assert null.is_fifo()
+
+
+def test_quickfix_waits_for_no_pipe(tree: Path) -> None:
+    os.mkfifo(tree / "pipe.py")
+    done = command("quickfix", "pipe.py:1", cwd=tree)
+    assert done.returncode == 2
+    assert b"pipe.py: is not a regular file" in done.stderr
