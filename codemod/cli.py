@@ -38,6 +38,7 @@ SUBCOMMANDS = {
     "schema": ("fsdp_migrate.formats.command:schema", "Print the JSON schema of --output-format json."),
     "trace": ("fsdp_migrate.trace.command:trace", "Print the settings that a recipe really ends up with."),
     "train-check": ("fsdp_migrate.traincheck.command:train_check", "Train recipes for a few steps and judge them."),
+    "bulk": ("fsdp_migrate.bulk.command:bulk", "Upgrade many repositories from one plan."),
 }
 _MIGRATION = "migrate"  # what runs when no subcommand is named; not a word of the command line
 

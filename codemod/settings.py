@@ -162,7 +162,7 @@ def read_file(path: str) -> Settings | None:
             if table is None:
                 return None
         header = TABLE
-    return _settings(table, lambda key: f"{shown}:{_line(text, header, key)}", os.path.dirname(os.path.abspath(path)))
+    return of_table(table, lambda key: f"{shown}:{_line(text, header, key)}", os.path.dirname(os.path.abspath(path)))
 
 
 def _bytes(path: str) -> bytes | None:
@@ -199,7 +199,12 @@ def _line(text: str, header: str, key: str) -> int:
     return text.count("\n", 0, own.start() if own and key else start) + 1
 
 
-def _settings(table: object, where: Callable[[str], str], folder: str) -> Settings:
+def of_table(table: object, where: Callable[[str], str], folder: str) -> Settings:
+    """The settings of a parsed table; `where` says where a key stands.
+
+    Raises:
+        SettingsError: it says something that this tool does not know.
+    """
     if not isinstance(table, dict):
         raise SettingsError(f"{where('')}: {TABLE} must be a table: write [{TABLE}]")
     values: dict[str, Any] = {}
@@ -421,7 +426,7 @@ def inline(text: str) -> Settings:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"--config {text!r}: is neither a file nor TOML ({error}): write 'key = value'") from None
-    return _settings(table, lambda key: f"--config {text!r}", "")
+    return of_table(table, lambda key: f"--config {text!r}", "")
 
 
 def listing(settings: Settings) -> Iterator[str]:

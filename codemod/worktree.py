@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from threading import Thread
 
 # Variables that tie git to one repository (`git rev-parse --local-env-vars`). A hook inherits them; we name the tree.
-_REPOSITORY_VARIABLES = frozenset(
+REPOSITORY_VARIABLES = frozenset(
     [
         "GIT_ALTERNATE_OBJECT_DIRECTORIES",
         "GIT_COMMON_DIR",
@@ -215,7 +215,7 @@ def _ask(top: str, command: Sequence[str]) -> bytes:
 
 
 def _start(top: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
-    environment = {name: value for name, value in os.environ.items() if name not in _REPOSITORY_VARIABLES}
+    environment = {name: value for name, value in os.environ.items() if name not in REPOSITORY_VARIABLES}
     try:
         return subprocess.Popen(
             ["git", *_OPTIONS, "-C", top, *command],
