@@ -411,7 +411,7 @@ def checked(values: Mapping[str, Any], where: str) -> Settings:
     Raises:
         SettingsError: one of them is none.
     """
-    return _settings(dict(values), lambda key: where, "")
+    return of_table(dict(values), lambda key: where, "")
 
 
 def inline(text: str) -> Settings:

@@ -187,8 +187,10 @@ def _rows(
     mode = "preview" if preview else "apply"
     known = state.rows(mode)
     fingerprint = plan.fingerprint(preview=preview)
-    shared = ("work_folder", "branch", "message", "author", "base", "options", "isolated", "checks", "at_end")
-    shared += ("check_timeout", "timeout", "max_megabytes", "allow_dirty")
+    shared = (
+        *("work_folder", "branch", "message", "author", "base", "options", "isolated", "checks", "at_end"),
+        *("check_timeout", "timeout", "max_megabytes", "allow_dirty"),
+    )
     given = {name: getattr(plan, name) for name in shared}
     given |= {"preview": preview, "push": push or opens, "open": opens, "fingerprint": fingerprint}
     todo = [Job(repository, previous=known.get(repository.key), **given) for repository in plan.repositories]

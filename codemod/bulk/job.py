@@ -65,7 +65,7 @@ def _alone(job: Job, remote: Remote) -> Row:
             _children.add(child)
         assert child.stdin is not None and child.stdout is not None
         late = threading.Event()
-        timer = threading.Timer(job.timeout, lambda: (late.set(), _end(child)))
+        timer = threading.Timer(job.timeout, _end_late, (child, late))
         timer.daemon = True
         timer.start()
         try:
@@ -89,6 +89,11 @@ def _alone(job: Job, remote: Remote) -> Row:
     why = f"signal {-code}" if code < 0 else f"code {code}"
     last = f": {without_credentials(said[-1])}" if said else " (a crash, or no memory left)"
     return job.row(FAILED, f"the process that migrated it ended with {why}{last}; look at it by hand")
+
+
+def _end_late(child: subprocess.Popen[bytes], late: threading.Event) -> None:
+    late.set()
+    _end(child)
 
 
 def stop() -> None:
@@ -129,7 +134,7 @@ def main() -> None:
 
 
 def _end_with_stdin() -> None:
-    sys.stdin.buffer.raw.read(1)
+    os.read(sys.stdin.fileno(), 1)
     for group in tuple(running):
         with contextlib.suppress(OSError):
             os.killpg(group, signal.SIGKILL)

@@ -273,7 +273,8 @@ def _changed(job: Job, remote: Remote, tree: str, row: Row, modes: dict[str, str
         return replace(row, state=FAILED, reason=f"{VERIFY} failed: {verdict.output}")
     if not changed:
         return row
-    row = replace(row, state=CHANGED, **_shown(changed))
+    files, diff = _shown(changed)
+    row = replace(row, state=CHANGED, files=files, diff=diff)
     if job.preview:
         return row
     git = Git(tree, is_mirror=False, timeout=job.timeout)
@@ -336,7 +337,7 @@ def _left(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
     return tuple(neutral(line) for line in lines)
 
 
-def _shown(changed: Sequence[Outcome]) -> dict[str, object]:
+def _shown(changed: Sequence[Outcome]) -> tuple[tuple[tuple[str, int, int], ...], str]:
     from fsdp_migrate.diff import unified_diff
 
     files, diffs = [], []
@@ -350,7 +351,7 @@ def _shown(changed: Sequence[Outcome]) -> dict[str, object]:
     text = "".join(diffs)
     if len(text) > _MOST_DIFF:
         text = text[: text.rindex("\n", 0, _MOST_DIFF) + 1] + "# The rest is left out here; the commit has it.\n"
-    return {"files": tuple(files), "diff": text}
+    return tuple(files), text
 
 
 def _spelled(name: str) -> str:
