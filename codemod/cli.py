@@ -83,7 +83,14 @@ class _Migration(click.Command):
         super().format_epilog(ctx, formatter)
 
 
-class _LineRange(click.ParamType[tuple[str, int, int]]):
+if TYPE_CHECKING:
+    _Converted = click.ParamType[tuple[str, int, int]]
+else:
+    # Old click, which the project allows, has no generic types.
+    _Converted = click.ParamType
+
+
+class _LineRange(_Converted):
     name = "FILE:A-B"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -15,7 +15,14 @@ from fsdp_migrate.findings import Edit, Finding
 NOTHING, FAILED = 1, 2
 
 
-class _Place(click.ParamType[tuple[str, int, int]]):
+if TYPE_CHECKING:
+    _Converted = click.ParamType[tuple[str, int, int]]
+else:
+    # Old click, which the project allows, has no generic types.
+    _Converted = click.ParamType
+
+
+class _Place(_Converted):
     name = "FILE:LINE[:COLUMN]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int, int]:
