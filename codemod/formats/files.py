@@ -14,7 +14,9 @@ from fsdp_migrate.run import Outcome
 
 
 def save(path: str, pieces: Iterable[str]) -> None:
-    """Write a file whole or not at all; a device or a pipe is written to. Characters that UTF-8 does not have are spelled.
+    """Write a file whole or not at all; a device or a pipe is written to.
+
+    Characters that UTF-8 does not have are spelled out.
 
     Raises:
         ClickException: it cannot be written; says why.

@@ -30,7 +30,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> float:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_at_any_moment(tmp_path: Path, number: signal.Signals, usual: float) -> None:
     moments = chance(number)
-    for attempt in range(20 if MANY > 100 else 3):
+    for attempt in range(6 if MANY > 100 else 3):
         folder = tmp_path / str(attempt)
         files = tree(folder, MANY)
         # A background job of a shell starts with Ctrl-C ignored, which pytest may be.
