@@ -84,10 +84,25 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr_context | ast.operator | ast.boolop | ast.unaryop | ast.cmpop):
             continue
-        if hasattr(child, "lineno") and not isinstance(child, ast.keyword | ast.arg | ast.excepthandler | ast.pattern):
+        if isinstance(node, ast.Subscript) and child is node.slice:
+            yield from _indices(child)
+        elif hasattr(child, "lineno") and not isinstance(
+            child, ast.keyword | ast.arg | ast.excepthandler | ast.pattern
+        ):
             yield child
         else:
             yield from _children(child)
+
+
+def _indices(node: ast.AST) -> Iterator[ast.AST]:
+    """What a subscript holds, without its tuples: libcst has none in ``dict[str, int]``, but one in ``x[(1, 2)]``."""
+    if isinstance(node, ast.Tuple):
+        for element in node.elts:
+            yield from _indices(element)
+    elif isinstance(node, ast.Starred):
+        yield from _indices(node.value)
+    else:
+        yield node
 
 
 def _start(node: ast.AST) -> tuple[int, int]:

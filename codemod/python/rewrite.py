@@ -126,7 +126,7 @@ class _Editor(cst.CSTTransformer):
         right = updated_node.right
         operands = list(_operands(updated_node.left, type(updated_node.operator)))
         for i, operand in enumerate(operands):
-            if not _same(operand, right) or not (self._is_renamed(operand) or self._is_renamed(right)):
+            if not (self._is_renamed(operand) or self._is_renamed(right)) or not _same(operand, right):
                 continue
             if _has_comment(updated_node):
                 return updated_node
@@ -177,6 +177,19 @@ class _Editor(cst.CSTTransformer):
                     raise MismatchError(f"{change} is not about a call")
         return updated_node
 
+    def visit_Index(self, node: cst.Index) -> None:
+        stack: list[cst.BaseExpression] = [node.value]
+        while stack:
+            part = stack.pop()
+            if isinstance(part, cst.Tuple):
+                self.pieces.add(self.keep(part))
+                stack += [element.value for element in part.elements]
+
+    def visit_Del(self, node: cst.Del) -> None:
+        # ast has no tuple in ``del a, b``.
+        if isinstance(node.target, cst.Tuple) and not node.target.lpar:
+            self.pieces.add(self.keep(node.target))
+
     def visit_ConcatenatedString(self, node: cst.ConcatenatedString) -> None:
         stack: list[cst.BaseExpression] = [node.left, node.right]
         while stack:
@@ -224,7 +237,7 @@ class _Editor(cst.CSTTransformer):
         return self._leave_display(updated_node)
 
     def leave_Tuple(self, original_node: cst.Tuple, updated_node: cst.Tuple) -> cst.BaseExpression:
-        return self._leave_display(updated_node)
+        return updated_node if id(original_node) in self.pieces else self._leave_display(updated_node)
 
     def leave_Set(self, original_node: cst.Set, updated_node: cst.Set) -> cst.BaseExpression:
         return self._leave_display(updated_node)
