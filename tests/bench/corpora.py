@@ -1,11 +1,12 @@
 """All texts of 30 large packages and of what is installed: no crash, no edit, no finding, exact round trips.
 
-    python -m tests.bench.corpora [FOLDER...] [--cache FOLDER] [--seed 0] [--json]
+    python -m tests.bench.corpora [FOLDER...] [--download 30] [--share 1.0] [--workers 2] [--seed 0] [--json]
 
 Without folders, pip downloads wheels (their code is read, never run) and unpacks their texts into the cache. The
-engine looks at every file beneath the prefilter, so that every reader reads every file. Then the flag is sown at random
-places of the same files: after a migration, everything but what was sown must stand as it stood. Ends with 1 if a file
-breaks one of these.
+engine looks at every file beneath the prefilter with every rule, so that every reader reads every file. Then the flag
+is sown at random places of the same files: after a migration, everything but what was sown must stand as it stood, and
+Python must parse. Ends with 1 if a file breaks one of these. What is done to a file depends on its name and the seed
+only, not on the other files or the workers.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ import sysconfig
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import Pool
 from pathlib import Path
 
 from fsdp_migrate.api import Options, _project, migrate_source
@@ -30,7 +33,7 @@ from fsdp_migrate.discover import SUFFIXES, kind_of
 from fsdp_migrate.engine import Choice, migrate
 from fsdp_migrate.languages import UnreadableError
 from fsdp_migrate.prefilter import may_matter
-from fsdp_migrate.registry import enabled
+from fsdp_migrate.registry import codes
 from fsdp_migrate.segments import container, unfold
 from fsdp_migrate.upstream import COMPANIONS, FLAG
 
@@ -42,12 +45,14 @@ PACKAGES = (
     *("sphinx", "sqlalchemy", "streamlit", "sympy", "transformers", "twisted"),
 )
 NAMES = (FLAG, *(path.split(".")[1] for path in COMPANIONS))
+LARGEST = 1 << 20  # bytes; larger files are data
+PER_TASK = 200  # files; a worker then ends, and with it what it remembers of their projects
 
 
-def unpacked(cache: Path) -> Iterator[Path]:
-    """The texts of every package, downloaded once."""
+def unpacked(cache: Path, count: int) -> Iterator[Path]:
+    """The texts of `count` packages, downloaded once."""
     cache.mkdir(parents=True, exist_ok=True)
-    for name in PACKAGES:
+    for name in PACKAGES[:count]:
         folder = cache / name
         if not folder.is_dir():
             command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--python-version", "3.13"]
@@ -74,7 +79,14 @@ class Counts:
     unreadable: Counter[str] = field(default_factory=Counter)
     sown: Counter[str] = field(default_factory=Counter)
     moved: Counter[str] = field(default_factory=Counter)
+    findings: Counter[str] = field(default_factory=Counter)
+    seconds: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
+
+    def add(self, other: Counts) -> None:
+        for name, value in vars(other).items():
+            mine = getattr(self, name)
+            mine.extend(value) if isinstance(mine, list) else mine.update(value)
 
     def fault(self, path: Path, what: str) -> None:
         self.faults.append(f"{path}: {what}")
@@ -83,7 +95,9 @@ class Counts:
 
 def texts(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
-        if path.suffix in SUFFIXES and path.is_file() and not path.is_symlink() and "__pycache__" not in path.parts:
+        if path.suffix not in SUFFIXES or "__pycache__" in path.parts or path.is_symlink() or not path.is_file():
+            continue
+        if path.stat().st_size <= LARGEST:
             yield path
 
 
@@ -104,7 +118,7 @@ def look(path: Path, counts: Counts) -> None:
         for segment in unfold(read.split(document, str(path))):
             for position in (0, len(segment.text)):
                 segment.offset(position)
-        choice = Choice(enabled((), ()))
+        choice = Choice(frozenset(codes()))
         result = migrate(data, str(path), choice, _project())
     except UnreadableError:
         counts.unreadable[kind] += 1
@@ -115,6 +129,7 @@ def look(path: Path, counts: Counts) -> None:
     counts.unreadable[kind] += bool(result.error)
     if "this is a bug" in result.error:
         counts.fault(path, result.error)
+    counts.findings[kind] += len(result.findings)
     if not known and (result.changed or result.findings):
         counts.fault(path, f"an edit or a finding without the flag: {[f.code for f in result.findings]}")
 
@@ -219,48 +234,64 @@ def check_sown(path: Path, counts: Counts, chance: random.Random) -> None:
     after = read.decode(result.output).text
     if reap(after) != reap(text):
         counts.fault(path, "more changed than what was sown")
+    if kind == "python":
+        try:
+            ast.parse(after)
+        except SyntaxError as error:
+            counts.fault(path, f"does not parse any more: {error}")
 
 
-def measure(folders: Iterable[Path], seed: int) -> dict[str, object]:
-    counts, chance = Counts(), random.Random(seed)
-    start = time.perf_counter()
-    reading = sowing = 0.0
-    for folder in folders:
-        for path in texts(folder):
-            try:
-                begin = time.perf_counter()
-                look(path, counts)
-                middle = time.perf_counter()
-                check_sown(path, counts, chance)
-            except OSError as error:
-                print(f"{path}: {error}", file=sys.stderr)
-                continue
-            reading += middle - begin
-            sowing += time.perf_counter() - middle
-        print(
-            f"{folder}: {sum(counts.files.values())} files so far, {time.perf_counter() - start:.0f} s", file=sys.stderr
-        )
-    return {
-        kind: {
-            "files": n,
-            "bytes": counts.bytes[kind],
-            "lines": counts.lines[kind],
-            "unreadable": counts.unreadable[kind],
-            "sown": counts.sown[kind],
-            "moved": counts.moved[kind],
-        }
-        for kind, n in sorted(counts.files.items())
-    } | {"seconds reading": round(reading), "seconds sowing": round(sowing), "faults": counts.faults}
+def check(paths: Sequence[Path], seed: int) -> Counts:
+    counts = Counts()
+    for path in paths:
+        try:
+            begin = time.perf_counter()
+            look(path, counts)
+            middle = time.perf_counter()
+            check_sown(path, counts, random.Random(f"{seed} {path.name}"))
+        except OSError as error:
+            print(f"{path}: {error}", file=sys.stderr)
+            continue
+        counts.seconds["reading"] += middle - begin
+        counts.seconds["sowing"] += time.perf_counter() - middle
+    return counts
+
+
+def measure(folders: Sequence[Path], seed: int, share: float, workers: int) -> dict[str, object]:
+    paths = [path for folder in folders for path in texts(folder)]
+    chosen = sorted(random.Random(seed).sample(paths, round(len(paths) * share)))
+    counts, start = Counts(), time.perf_counter()
+    with Pool(workers, maxtasksperchild=1) as pool:
+        for number, one in enumerate(
+            pool.imap_unordered(
+                partial(check, seed=seed), [chosen[n : n + PER_TASK] for n in range(0, len(chosen), PER_TASK)]
+            ),
+            1,
+        ):
+            counts.add(one)
+            if not number % 10:
+                print(f"{sum(counts.files.values())} of {len(chosen)} files", file=sys.stderr)
+    columns = ("files", "bytes", "lines", "unreadable", "findings", "sown", "moved")
+    kinds = {kind: {c: getattr(counts, c)[kind] for c in columns} for kind in sorted(counts.files)}
+    every = {c: sum(numbers[c] for numbers in kinds.values()) for c in columns}
+    seconds = {"wall": time.perf_counter() - start, **counts.seconds}
+    rounded = {name: round(number, 1) for name, number in seconds.items()}
+    return kinds | {"all": every, "seconds": rounded, "faults": sorted(counts.faults)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "fsdp-migrate-corpora")
+    parser.add_argument("--download", type=int, default=0, metavar="N", help="also the first N packages (alone: all)")
+    parser.add_argument("--share", type=float, default=1.0, help="the share of the files, drawn at random")
+    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
-    found = measure(asked.folders or [*unpacked(asked.cache), *installed()], asked.seed)
+    downloads = asked.download or (0 if asked.folders else len(PACKAGES))
+    folders = [*(asked.folders or installed()), *unpacked(asked.cache, downloads)]
+    found = measure(folders, asked.seed, asked.share, asked.workers)
     if asked.json:
         print(json.dumps(found, indent=2))
     else:
