@@ -189,7 +189,7 @@ def _rows(
     fingerprint = plan.fingerprint(preview=preview)
     shared = (
         *("work_folder", "branch", "message", "author", "base", "options", "isolated", "checks", "at_end"),
-        *("check_timeout", "timeout", "max_megabytes", "allow_dirty"),
+        *("check_timeout", "timeout", "max_megabytes"),
     )
     given = {name: getattr(plan, name) for name in shared}
     given |= {"preview": preview, "push": push or opens, "open": opens, "fingerprint": fingerprint}

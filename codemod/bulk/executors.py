@@ -23,16 +23,14 @@ def executor(scheduler: str, count: int) -> Iterator[Executor]:
         ClusterError: there is no such scheduler, or `distributed` is not installed.
     """
     if not scheduler:
-        pool = ThreadPoolExecutor(count)
+        pool = ThreadPoolExecutor(count, initializer=jobs.keep_child)
         jobs.go_on()
         try:
             yield pool
-        except BaseException:
+        finally:
             pool.shutdown(wait=False, cancel_futures=True)
             jobs.stop()
-            raise
-        finally:
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown()
         return
     try:
         from distributed import Client

@@ -1,11 +1,13 @@
 """One repository in a process of its own, so that a crash, a full memory or a kill ends nothing else.
 
-The process reads its job from stdin, which stays open: when it ends, whoever started it is gone, and so is the work.
+The process reads its jobs from stdin, which stays open: when it ends, whoever started it is gone, and so is the work.
+On this machine it does many, one after another; on a cluster one, so that nothing stays behind there.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import pickle
 import signal
@@ -15,6 +17,7 @@ import tempfile
 import threading
 import time
 from dataclasses import replace
+from queue import SimpleQueue
 
 from fsdp_migrate.bulk.git import GitError, Remote, ask
 from fsdp_migrate.bulk.rows import FAILED, Row
@@ -24,6 +27,7 @@ from fsdp_migrate.bulk.work import Job, is_current, is_delivered, refusal, runni
 _children: set[subprocess.Popen[bytes]] = set()
 _guard = threading.Lock()
 _stopped = threading.Event()
+_SHARE = 50  # jobs of one child: a process keeps the memory that it once had
 _GRACE = 5.0  # seconds in which a child that lost its stdin ends what it started
 
 
@@ -51,44 +55,99 @@ def _with_time(row: Row, began: float) -> Row:
 
 
 def _alone(job: Job, remote: Remote) -> Row:
-    with tempfile.TemporaryFile() as complaints:
+    child = _kept.child if isinstance(_kept.child, _Child) else _Child()
+    try:
+        row = child.do(job, remote)
+    except _StoppedError:
+        return job.row(FAILED, "was interrupted: run again to go on")
+    if _kept.keeps and not child.is_spent:
+        _kept.child = child
+    else:
+        _kept.child = None
+        child.close()
+    return row
+
+
+class _Kept(threading.local):
+    """The child of this thread, if it does one repository after another: starting one takes longer than many a job."""
+
+    keeps = False
+    child: _Child | None = None
+
+
+_kept = _Kept()
+
+
+def keep_child() -> None:
+    """Let this thread use one child for many jobs. For pools of our own, which `stop` their children in the end."""
+    _kept.keeps = True
+
+
+class _StoppedError(Exception):
+    """No child may start any more."""
+
+
+class _Child:
+    """A process that does one job after another, until it dies or has done its share."""
+
+    def __init__(self) -> None:
+        self._done = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115
+
+    @property
+    def is_spent(self) -> bool:
+        return self._done >= _SHARE or self._process is None or self._process.poll() is not None
+
+    def _started(self) -> subprocess.Popen[bytes]:
         with _guard:
             if _stopped.is_set():
-                return job.row(FAILED, "was interrupted: run again to go on")
-            child = subprocess.Popen(
-                [sys.executable, "-P", "-m", "fsdp_migrate.bulk.job"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=complaints,
-                start_new_session=True,
-            )
-            _children.add(child)
+                raise _StoppedError
+            if self._process is None:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "fsdp_migrate.bulk.job"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=self._complaints,
+                    start_new_session=True,
+                )
+                _children.add(self._process)
+            return self._process
+
+    def do(self, job: Job, remote: Remote) -> Row:
+        """The row of a job, also if the process dies of it."""
+        child = self._started()
+        self._done += 1
         assert child.stdin is not None and child.stdout is not None
         late = threading.Event()
         timer = threading.Timer(job.timeout, _end_late, (child, late))
         timer.daemon = True
         timer.start()
         try:
-            with contextlib.suppress(BrokenPipeError):
+            with contextlib.suppress(BrokenPipeError, ValueError):
                 pickle.dump((job, remote), child.stdin)
                 child.stdin.flush()
-            output = child.stdout.read()
-            code = child.wait()
+            line = child.stdout.readline()
         finally:
             timer.cancel()
-            _children.discard(child)
-            with contextlib.suppress(BrokenPipeError):
-                child.stdin.close()
-            child.stdout.close()
-        if code == 0 and output:
-            return Row.from_json(output.decode())
+        if line.endswith(b"\n"):
+            return Row.from_json(line.decode())
         if late.is_set():
             return job.row(FAILED, f"took longer than {job.timeout:g} s: raise `timeout` in the plan")
-        complaints.seek(0)
-        said = complaints.read()[-2000:].decode("utf-8", "backslashreplace").strip().splitlines()
-    why = f"signal {-code}" if code < 0 else f"code {code}"
-    last = f": {without_credentials(said[-1])}" if said else " (a crash, or no memory left)"
-    return job.row(FAILED, f"the process that migrated it ended with {why}{last}; look at it by hand")
+        code = child.wait()
+        self._complaints.seek(0)
+        said = self._complaints.read()[-2000:].decode("utf-8", "backslashreplace").strip().splitlines()
+        why = f"signal {-code}" if code < 0 else f"code {code}"
+        last = f": {without_credentials(said[-1])}" if said else " (a crash, or no memory left)"
+        return job.row(FAILED, f"the process that migrated it ended with {why}{last}; look at it by hand")
+
+    def close(self) -> None:
+        if self._process is not None:
+            _end(self._process)
+            _children.discard(self._process)
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+        self._complaints.close()
 
 
 def _end_late(child: subprocess.Popen[bytes], late: threading.Event) -> None:
@@ -122,23 +181,32 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def main() -> None:
+    gc.disable()  # `fsdp_migrate.run` says why.
     # Git's output, and whatever else prints, must not get between the lines of the answer.
     answer = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.set_inheritable(answer, False)
-    job, remote = pickle.load(sys.stdin.buffer)
-    threading.Thread(target=_end_with_stdin, daemon=True).start()
-    row = work(job, remote)
+    waiting: SimpleQueue[tuple[Job, Remote]] = SimpleQueue()
+    threading.Thread(target=_read, args=(waiting,), daemon=True).start()
     with open(answer, "w", encoding="utf-8") as file:
-        file.write(row.to_json())
+        while True:
+            file.write(work(*waiting.get()).to_json() + "\n")
+            file.flush()
+            gc.collect()
 
 
-def _end_with_stdin() -> None:
-    os.read(sys.stdin.fileno(), 1)
-    for group in tuple(running):
-        with contextlib.suppress(OSError):
-            os.killpg(group, signal.SIGKILL)
-    os.killpg(os.getpgrp(), signal.SIGKILL)
+def _read(waiting: SimpleQueue[tuple[Job, Remote]]) -> None:
+    """Take jobs from stdin. At its end, whoever gave them is gone, and another run may want to go on."""
+    try:
+        while True:
+            waiting.put(pickle.load(sys.stdin.buffer))
+    except EOFError:
+        pass
+    finally:
+        for group in tuple(running):
+            with contextlib.suppress(OSError):
+                os.killpg(group, signal.SIGKILL)
+        os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 if __name__ == "__main__":

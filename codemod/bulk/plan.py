@@ -48,7 +48,6 @@ class Plan:
     check_timeout: float = 900.0
     timeout: float = 3600.0
     max_megabytes: int = 4096
-    allow_dirty: bool = False
 
     @property
     def work_folder(self) -> str:
@@ -162,12 +161,6 @@ def _whole(value: object) -> int:
     raise TypeError("a whole number above 0")
 
 
-def _flag(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise TypeError("true or false")
-
-
 _KEYS: Mapping[str, Callable[[object], Any]] = {
     "repositories": _entries,
     "branch": _branch,
@@ -179,7 +172,6 @@ _KEYS: Mapping[str, Callable[[object], Any]] = {
     "check-timeout": _seconds,
     "timeout": _seconds,
     "max-megabytes": _whole,
-    "allow-dirty": _flag,
 }
 _NEEDED = ("repositories", "branch", "message", "author")
 

@@ -23,7 +23,7 @@ from fsdp_migrate.bulk.rows import CHANGED, FAILED, UNCHANGED, Check, Row
 from fsdp_migrate.bulk.sources import Repository, without_credentials
 from fsdp_migrate.prefilter import MARK
 from fsdp_migrate.run import Outcome
-from fsdp_migrate.settings import Chosen, Settings
+from fsdp_migrate.settings import Chosen, Settings, SettingsError
 from fsdp_migrate.upstream import FLAG
 
 BASE = "refs/fsdp-migrate/base"
@@ -54,7 +54,6 @@ class Job:
     check_timeout: float
     timeout: float
     max_megabytes: int
-    allow_dirty: bool
     fingerprint: str
     previous: Row | None = None
 
@@ -121,8 +120,12 @@ def work(job: Job, remote: Remote) -> Row:
                 row = _delivered(job, row, remote)
     except (ProblemError, GitError) as error:
         row = job.row(FAILED, str(error))
+    except SettingsError as error:
+        row = job.row(FAILED, f"its settings are wrong: {error}")
     except OSError as error:
         row = job.row(FAILED, f"{error.strerror or error}: {error.filename or job.work_folder}; make room or access")
+    except Exception as error:
+        row = job.row(FAILED, f"internal error ({type(error).__name__}: {error}); please report it")
     if row.state == FAILED and not row.commit and job.previous is not None:
         # What is ours in the repository must not be forgotten: the next commit goes on top of it.
         row = replace(row, commit=job.previous.commit, delivered=job.previous.delivered, url=job.previous.url)
@@ -141,8 +144,6 @@ def _locked(job: Job) -> Iterator[None]:
 
 
 def _migrated(job: Job, remote: Remote) -> Row:
-    if job.repository.folder and not (job.preview or job.allow_dirty):
-        _demand_clean(job.repository.folder)
     git = _mirror(job)
     base = _fetched(job, git, remote)
     empty = replace(job.row(UNCHANGED), base=base)
@@ -153,19 +154,22 @@ def _migrated(job: Job, remote: Remote) -> Row:
             return empty
         raise
     modes, notes = _listed(git, base, job.max_megabytes)
+    notes = (*_about(job, remote), *notes)
     with _worktree(job, git, base) as tree:
         return _changed(job, remote, tree, replace(empty, notes=notes), modes)
 
 
-def _demand_clean(folder: str) -> None:
+def _about(job: Job, remote: Remote) -> Iterator[str]:
+    """What is worth knowing about the repository itself. Only what is committed there is looked at."""
+    from fsdp_migrate.render import neutral
     from fsdp_migrate.worktree import changed_since_commit, toplevel
 
-    if toplevel(folder) == folder and (changed := changed_since_commit(folder)):
+    if not job.base and not remote.head_ref:
+        yield "its HEAD is detached: the new branch starts at the commit that is checked out"
+    folder = job.repository.folder
+    if folder and toplevel(folder) == folder and (changed := changed_since_commit(folder)):
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        name = os.path.relpath(changed[0], folder)
-        raise ProblemError(
-            f"has uncommitted changes ({name}{more}): commit them, or set allow-dirty = true in the plan"
-        )
+        yield neutral(f"uncommitted changes are not looked at: {os.path.relpath(changed[0], folder)}{more}")
 
 
 def _mirror(job: Job) -> Git:

@@ -156,6 +156,27 @@ def _hostile(folder: Path) -> None:
     git(folder, "config", "core.hooksPath", str(hooks))
 
 
+def _wrong_settings(folder: Path) -> None:
+    made(folder, {"recipe.py": RECIPE, "fsdp-migrate.toml": "selekt = []\n"})
+
+
+def _shallow(folder: Path) -> None:
+    source = made(folder.with_name(folder.name + "-source"), {"recipe.py": "x = 1\n"})
+    (source / "recipe.py").write_text(RECIPE)
+    git(source, "commit", "-q", "-a", "-m", "Go on")
+    git(source, "clone", "-q", "--depth", "1", "--template=", f"file://{source}", str(folder))
+    shutil.rmtree(source)
+
+
+def _odd_names(folder: Path) -> None:
+    made(folder, dict.fromkeys(("a b.py", "-v.py", "[x].py", "é/ü.py", "new\nline.py", "\x1b[31m.py"), RECIPE))
+
+
+def _encodings(folder: Path) -> None:
+    latin = ("# -*- coding: latin-1 -*-\n# caf\xe9\n" + RECIPE).encode("latin-1")
+    made(folder, {"latin.py": latin, "dos.py": RECIPE.replace("\n", "\r\n"), "bom.py": "\ufeff" + RECIPE})
+
+
 def _huge(folder: Path) -> None:
     made(folder, {"recipe.py": RECIPE, "weights.bin": b"\0" * (3 << 20)})
 
@@ -183,7 +204,7 @@ KINDS = {
     "recipe": Kind(_recipe, "changed"),
     "nothing": Kind(_nothing, "unchanged"),
     "by-hand": Kind(_by_hand, "changed", "by_hand.py:3: FSDP"),
-    "dirty": Kind(_dirty, "failed", "uncommitted changes (recipe.py)"),
+    "dirty": Kind(_dirty, "changed", "uncommitted changes are not looked at: recipe.py"),
     "untracked": Kind(_untracked, "changed"),
     "submodule": Kind(_submodule, "changed", "submodules are not looked at: 1"),
     "lfs": Kind(_lfs, "changed", "LFS pointers are not looked at: 1"),
@@ -191,7 +212,7 @@ KINDS = {
     "link": Kind(_link, "changed"),
     "empty": Kind(_empty, "failed", "HEAD names no commit"),
     "unborn": Kind(_unborn, "failed", "HEAD names no commit"),
-    "detached": Kind(_detached, "changed"),
+    "detached": Kind(_detached, "changed", "its HEAD is detached"),
     "branch-exists": Kind(_branch_exists, "failed", "with other commits"),
     "checked-out": Kind(_checked_out, "failed", "checked out"),
     "bare": Kind(_bare, "changed"),
@@ -203,6 +224,10 @@ KINDS = {
     "check-fails": Kind(_check_fails, "failed", "failed: FAIL is there"),
     "check-kills": Kind(_check_kills, "failed", "ended with signal 9"),
     "linked": Kind(_linked, "changed"),
+    "wrong-settings": Kind(_wrong_settings, "failed", "did you mean select?"),
+    "shallow": Kind(_shallow, "changed"),
+    "odd-names": Kind(_odd_names, "changed"),
+    "encodings": Kind(_encodings, "changed"),
 }
 MOSTLY = ("nothing", "recipe", "nothing", "by-hand", "nothing", "recipe")  # between one round of trouble and the next
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.bulk.repositories import BRANCH, KINDS, git, make, plan, snapshot
 
-NUMBER = int(os.environ.get("FSDP_MIGRATE_REPOSITORIES", "32"))
+NUMBER = int(os.environ.get("FSDP_MIGRATE_REPOSITORIES", "36"))
 TOOL = [sys.executable, "-m", "fsdp_migrate", "bulk"]
 
 
@@ -95,8 +95,8 @@ def test_a_commit_holds_the_migration_and_nothing_else(applied: Any) -> None:
         assert git(mirror, "log", "-1", "--format=%an <%ae>, %cn, %s", BRANCH) == (
             "Platform Team <platform@example.com>, Platform Team, Move the flag"
         )
-        names = git(mirror, "diff", "--name-only", row["base"], row["commit"]).splitlines()
-        assert sorted(names) == sorted(file["path"] for file in row["files"])
+        names = git(mirror, "diff", "--name-only", "-z", row["base"], row["commit"]).split("\0")
+        assert sorted(filter(None, names)) == sorted(file["path"] for file in row["files"])
         git(mirror, "fsck", "--strict", "--no-dangling")
     failed = [row["key"] for row in found.values() if row["state"] != "changed"]
     assert not [key for key in failed if heads(path).get(f"{key}.git")]
