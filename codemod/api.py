@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fsdp_migrate.discover import explain, kind_of, read
 from fsdp_migrate.findings import Result
-from fsdp_migrate.prefilter import kind_may_matter, may_matter
+from fsdp_migrate.prefilter import kind_may_matter, may_matter, may_select_neighbours
 
 if TYPE_CHECKING:
     from fsdp_migrate.python.project import Project
@@ -55,6 +55,11 @@ def migrate_source(source: bytes, path: str, options: Options = Options(), *, li
 
 
 def _may_matter(path: str, source: bytes, options: Options) -> bool:
+    if options.select and may_select_neighbours(options.select):
+        from fsdp_migrate.registry import enabled, needles
+
+        if any(needle in source for needle in needles(enabled(options.select, options.ignore))):
+            return True
     # The closer look goes by Bridge's names for the sections.
     return may_matter(source) and (bool(options.section_names) or kind_may_matter(kind_of(path, source), source))
 

@@ -39,6 +39,22 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A place that an older migration left: `topic` tells whose, `new` is what should stand there.
+
+    `can_fix`: its case has edits for it. Without, or where they are not `safe`, `why` says what to look at.
+    """
+
+    topic: str
+    place: Place
+    old: str
+    new: str
+    can_fix: bool
+    safe: bool = True
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """One root of one scope with the decision about it; or a file's loose remarks, with an empty root.
 
@@ -60,6 +76,7 @@ class Case:
     config: Config | None = None
     scope: int = 0
     rests_on: frozenset[int] = frozenset()
+    neighbour: Neighbour | None = None
 
     def flags(self, section: str) -> Iterator[Spot]:
         """The stores of the flag in one section, in order of appearance."""
@@ -108,7 +125,8 @@ class Rule:
     """What is known about a rule beside its code. `valid` examples give no finding of it, `invalid` ones do.
 
     `default`: it is on without being selected. `traceable`: it judges settings, so a trace may find more.
-    `same_as`: the code that says the same about what the source shows.
+    `same_as`: the code that says the same about what the source shows. `needles`: it looks for other names than the
+    flag, and a file that has one of them is looked at if the rule is selected.
     """
 
     code: str
@@ -123,3 +141,4 @@ class Rule:
     default: bool = True
     traceable: bool = False
     same_as: str = ""
+    needles: tuple[bytes, ...] = ()

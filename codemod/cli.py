@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -396,6 +396,7 @@ class _Run:
             left_out_if_named=self.force_exclude,
             explains=self.verbose,
             report=progress.update,
+            is_wanted=self._is_wanted(paths),
         )
         if self.lines:
             found.keep(self._ranges(found.paths))
@@ -407,6 +408,18 @@ class _Run:
         for path, why in sorted(found.left_out.items()) if self.verbose else ():
             self._note(f"{path}: left out: {why}")
         return found
+
+    def _is_wanted(self, paths: Sequence[str]) -> Callable[[bytes], bool]:
+        """What a file must have to be looked at. Only a selection of the command line or above `paths` widens it."""
+        from fsdp_migrate.prefilter import NEIGHBOURS, may_matter, may_select_neighbours, names_any
+
+        settings = [self.chosen.settings(path) for path in paths]
+        prefixes = {code for s in settings for key in ("select", "extend-select") for code in s.get(key)}
+        if not may_select_neighbours(prefixes):
+            return may_matter
+        from fsdp_migrate.registry import enabled, needles
+
+        return partial(names_any, needles=needles(enabled((NEIGHBOURS,), ())))
 
     def _ranges(self, paths: Iterable[str]) -> dict[str, Ranges]:
         """The ranges of --lines for those of `paths` that it names, however it spells them."""

@@ -13,7 +13,7 @@ from fsdp_migrate.findings import Applicability, Edit, Finding, Fix, Place, Resu
 from fsdp_migrate.languages import Asked, Found, UnreadableError, reader
 from fsdp_migrate.lines import Lines
 from fsdp_migrate.naming import Names, named, unread
-from fsdp_migrate.prefilter import TOOL
+from fsdp_migrate.prefilter import TOOL, may_select_neighbours
 from fsdp_migrate.python.project import Project
 from fsdp_migrate.registry import codes, rules
 from fsdp_migrate.segments import Container, Document, Segment, Whole, container, unfold
@@ -61,6 +61,8 @@ def migrate(source: bytes, path: str, choice: Choice, project: Project) -> Resul
     except RecursionError:
         return unchanged.failed("is nested too deeply to be looked at: migrate it by hand; nothing was changed")
     result = Result(path, source, source, look.all, suppressed=look.suppressed)
+    if (renames := _pending(look.neighbours, choice)) and not choice.add_ignores:
+        return _after_renames(document, result, renames, look, choice, project)
     if choice.add_ignores:
         return _exempted(kind, document, replace(result, findings=look.all), look, choice, project)
     fixed = _pending(look.findings, choice)
@@ -92,13 +94,34 @@ def migrate(source: bytes, path: str, choice: Choice, project: Project) -> Resul
     return result.failed(f"{problem}; nothing was changed; {_COMMENTS if look.suppressed else _BUG}")
 
 
+def _after_renames(
+    document: Document, result: Result, renames: list[Finding], look: _Look, choice: Choice, project: Project
+) -> Result:
+    """Older names first: only behind them the flag and its companions are all in sight."""
+    from fsdp_migrate.stages import as_before
+
+    edits = tuple(dict.fromkeys(e for f in renames if f.fix for e in f.fix.edits))
+    try:
+        renamed = document.encode(apply_edits(document.text, edits))
+    except (ValueError, UnicodeEncodeError) as error:
+        return result.failed(f"its fixes cannot be applied together ({error}); {_BUG}")
+    then = migrate(renamed, result.path, choice, project)
+    if then.error:
+        return result.failed(then.error)
+    done = set(map(id, then.fixed))
+    findings = [(f, as_before(f, document.text, edits)) for f in then.findings]
+    fixed = (*renames, *(g for f, g in findings if id(f) in done))
+    every = sorted((*renames, *(g for _, g in findings)), key=lambda f: (f.place, f.code))
+    return replace(result, output=then.output, findings=tuple(every), fixed=fixed, suppressed=then.suppressed)
+
+
 def _exempted(
     kind: Container, document: Document, result: Result, look: _Look, choice: Choice, project: Project
 ) -> Result:
     """Comments that exempt every error and warning of a look."""
     from fsdp_migrate.add_ignores import comments_for
 
-    counted = [f for f in look.findings if f.severity is not Severity.INFO]
+    counted = [f for f in (*look.findings, *look.neighbours) if f.severity is not Severity.INFO]
     if not counted:
         return result
     segments = list(_segments(kind, document, result.path, choice))
@@ -137,16 +160,19 @@ class _Look:
     """What one look at a file gave: findings about the code, those about comments that exempt, and the exempted."""
 
     findings: list[Finding]
+    neighbours: list[Finding]
     comments: list[Finding]
     suppressed: tuple[Finding, ...]
 
     @property
     def all(self) -> tuple[Finding, ...]:
-        return tuple(sorted((*self.findings, *self.comments), key=lambda f: (f.place, f.code)))
+        return tuple(sorted((*self.findings, *self.neighbours, *self.comments), key=lambda f: (f.place, f.code)))
 
 
 def _look(kind: Container, document: Document, path: str, choice: Choice, project: Project) -> _Look:
     findings: list[Finding] = []
+    neighbours: list[Finding] = []
+    has_neighbours = may_select_neighbours(choice.codes)
     asked = Asked(path, project, choice.target, document.encoding)
     lines = Lines(document.text)
     segments = list(_segments(kind, document, path, choice))
@@ -160,13 +186,23 @@ def _look(kind: Container, document: Document, path: str, choice: Choice, projec
             asked_for.append(_chosen(sited, _drafts(case), choice, kept))
         held = _held(asked_for)
         findings += [f for one in asked_for for f in _with_fixes(one, choice, held)]
+        if has_neighbours:
+            neighbours += _neighbours(segment, asked, choice, kept, lines)
     comments: list[Finding] = []
     if remarks := kept.remarks(choice, lines):
         whole = Whole("text", document.text)
         asked_about = _chosen(_Sited(remarks, whole, lines, lines), _drafts(remarks.case), choice, kept)
         comments = _with_fixes(asked_about, choice)
     # Recipes that share what a module does at import share what is wrong with it.
-    return _Look(list(dict.fromkeys(findings)), comments, tuple(kept.suppressed))
+    return _Look(list(dict.fromkeys(findings)), neighbours, comments, tuple(kept.suppressed))
+
+
+def _neighbours(segment: Segment, asked: Asked, choice: Choice, kept: _Kept, lines: Lines) -> Iterator[Finding]:
+    from fsdp_migrate.neighbours.reading import read
+
+    for found in read(segment, asked):
+        sited = _Sited(found, segment, Lines(segment.text), lines)
+        yield from _with_fixes(_chosen(sited, _drafts(found.case), choice, kept), choice)
 
 
 def _segments(kind: Container, document: Document, path: str, choice: Choice) -> Iterator[Segment]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from fsdp_migrate.upstream import FLAG, FSDP_FORMAT
 
@@ -29,6 +30,20 @@ _FEW = 8
 def may_matter(data: bytes) -> bool:
     """Whether a file of any kind names the flag at all, or speaks to this tool."""
     return _FLAG in data or _MARK in data
+
+
+# The rules that look for other names are off unless selected; until then nobody asks the registry for their needles.
+NEIGHBOURS = "FSDP2"
+
+
+def may_select_neighbours(prefixes: Iterable[str]) -> bool:
+    """Whether a selection of codes and prefixes has rules that look for other names than the flag."""
+    return any(prefix.startswith(NEIGHBOURS) or NEIGHBOURS.startswith(prefix) for prefix in prefixes)
+
+
+def names_any(data: bytes, needles: tuple[bytes, ...]) -> bool:
+    """Whether a file has one of these names, or what the migration looks for."""
+    return any(needle in data for needle in needles) or may_matter(data)
 
 
 def python_may_matter(data: bytes) -> bool:

@@ -29,3 +29,8 @@ def enabled(select: tuple[str, ...], ignore: tuple[str, ...]) -> frozenset[str]:
     """Codes that a run looks at: a selected prefix (default: every rule that is on by itself) and no ignored one."""
     chosen = {r.code for r in rules() if (r.code.startswith(select) if select else r.default)}
     return frozenset(c for c in chosen if not (ignore and c.startswith(ignore)))
+
+
+def needles(chosen: frozenset[str]) -> tuple[bytes, ...]:
+    """What a file may have beside the flag that one of the chosen rules looks for."""
+    return tuple(dict.fromkeys(needle for rule in rules() if rule.code in chosen for needle in rule.needles))

@@ -1,0 +1,76 @@
+"""What moved, as data. A rule of FSDP2xx owns a topic; every language reads the same rows.
+
+Sources: the dataclasses of megatron-bridge 0.3.0 to 0.6.2 and megatron-core 0.14 to 0.19.2, field by field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from fsdp_migrate.upstream import FLAG, TARGETS, release_of
+
+CUSTOM_FLAG: Final = "custom-flag"
+FP8_CACHE: Final = "fp8-cache"
+LAZY_INIT: Final = "lazy-init"
+EVALUATION: Final = "evaluation"
+SEQUENCE_LENGTH: Final = "sequence-length"
+CUSTOM_IMPORT: Final = "custom-import"
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A field of a section that has another name or section from release `since` (of `TARGETS`) on.
+
+    `unsafe` are literals with which the new name may do more than the old one did; ``None`` in it means any value, and
+    `why` says what is to be looked at.
+    """
+
+    topic: str
+    old: tuple[str, str]
+    new: tuple[str, str]
+    since: str = TARGETS[0]
+    unsafe: tuple[object, ...] = ()
+    why: str = ""
+
+    def holds(self, target: str) -> bool:
+        return TARGETS.index(release_of(target)) >= TARGETS.index(self.since)
+
+    def is_safe(self, value: object) -> bool:
+        return None not in self.unsafe and not any(value is literal for literal in self.unsafe)
+
+
+_OFF = "the old name did nothing, and the new one may switch FSDP off that a base recipe has on"
+_COPIED = "a base recipe that still sets it on train overrules validation"
+_OTHER_CLASS = "a dataset class of another project may have a field of its own with this name"
+
+FIELDS: Final = (
+    Moved(CUSTOM_FLAG, ("ddp", "use_custom_fsdp"), ("ddp", FLAG), unsafe=(False,), why=_OFF),
+    Moved(FP8_CACHE, ("ddp", "keep_fp8_transpose_cache_when_using_custom_fsdp"), ("ddp", "keep_fp8_transpose_cache")),
+    Moved(LAZY_INIT, ("dist", "lazy_init"), ("dist", "lazy_mpu_init")),
+    *(
+        Moved(EVALUATION, ("train", name), ("validation", name), unsafe=(None,), why=_COPIED)
+        for name in ("eval_iters", "eval_interval", "skip_train")
+    ),
+    Moved(
+        SEQUENCE_LENGTH,
+        ("dataset", "sequence_length"),
+        ("dataset", "seq_length"),
+        since="0.6",
+        unsafe=(None,),
+        why=_OTHER_CLASS,
+    ),
+)
+
+# The classes of the sections, and the packages that they may be imported from.
+CLASSES: Final = {
+    "DistributedDataParallelConfig": ("ddp", ("megatron.core", "megatron.bridge")),
+    "DistributedInitConfig": ("dist", ("megatron.bridge",)),
+    "TrainingConfig": ("train", ("megatron.bridge",)),
+    "GPTDatasetConfig": ("dataset", ("megatron.bridge",)),
+}
+
+# megatron-core 0.14 replaced the folder custom_fsdp by fsdp.
+OLD_FOLDER: Final = "megatron.core.distributed.custom_fsdp"
+ADAPTER: Final = "megatron.core.distributed.fsdp.mcore_fsdp_adapter"
+ADAPTED: Final = "FullyShardedDataParallel"

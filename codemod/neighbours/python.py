@@ -1,0 +1,170 @@
+"""Sightings in Python. A name counts only where the file shows that it is Bridge's or Megatron-Core's."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from fsdp_migrate.findings import Edit
+from fsdp_migrate.languages import Asked
+from fsdp_migrate.lines import Lines
+from fsdp_migrate.neighbours.names import (
+    ADAPTED,
+    ADAPTER,
+    CLASSES,
+    CUSTOM_IMPORT,
+    FIELDS,
+    OLD_FOLDER,
+    Moved,
+)
+from fsdp_migrate.neighbours.sighting import Sighting, sighting
+from fsdp_migrate.neighbours.words import spans
+from fsdp_migrate.python.project import Module
+from fsdp_migrate.python.source import Source, parse
+from fsdp_migrate.upstream import BRIDGE_PACKAGE
+
+_COMPATIBLE = frozenset({"AttributeError", "TypeError", "ImportError", "ModuleNotFoundError", "Exception"})
+_TWICE = "the new name is used here too; keep one of the two by hand"
+_HANDS = "the value belongs to another class now; move it by hand"
+
+
+def read(text: str, asked: Asked) -> Sequence[Sighting]:
+    """The sightings in one piece of Python.
+
+    Raises:
+        UnreadableError: it is not Python.
+    """
+    module = Module(asked.path, Source(text), parse(text))
+    return list(_Reader(module, asked.target).run())
+
+
+class _Reader:
+    def __init__(self, module: Module, target: str) -> None:
+        self.module, self.source = module, module.source
+        self.lines = Lines(module.source.text)
+        self.rows = [row for row in FIELDS if row.holds(target)]
+        self.is_bridge = any(_is_below(name, BRIDGE_PACKAGE) for name in module.imported)
+        self.parents = {id(c): n for n in ast.walk(module.tree) for c in ast.iter_child_nodes(n)}
+        self.attributes = {
+            (node.value.attr, node.attr)
+            for node in ast.walk(module.tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute)
+        }
+
+    def run(self) -> Iterator[Sighting]:
+        for node in ast.walk(self.module.tree):
+            match node:
+                case ast.Attribute(value=ast.Attribute()):
+                    yield from self._attribute(node)
+                case ast.Call():
+                    yield from self._call(node)
+                case ast.ImportFrom():
+                    yield from self._import(node)
+                case ast.Constant(value=str()):
+                    yield from self._word(node)
+
+    def _attribute(self, node: ast.Attribute) -> Iterator[Sighting]:
+        owner = node.value
+        assert isinstance(owner, ast.Attribute)
+        row = next((r for r in self.rows if r.old == (owner.attr, node.attr)), None)
+        if row is None or not self.is_bridge or not _is_config(owner.value) or self._is_compatible(node):
+            return
+        statement = self.parents[id(node)]
+        value: object = None
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
+            value = statement.value.value
+        start, end = self._name(owner)[0], self._name(node)[1]
+        yield self._field(row, (start, end), ".".join(row.new), row.is_safe(value), self._twice(row))
+
+    def _call(self, node: ast.Call) -> Iterator[Sighting]:
+        section = self._class(node.func)
+        if section is None or self._is_compatible(node):
+            return
+        given = {k.arg for k in node.keywords}
+        for keyword in node.keywords:
+            row = next((r for r in self.rows if r.old == (section, keyword.arg)), None)
+            if row is None:
+                continue
+            value = keyword.value.value if isinstance(keyword.value, ast.Constant) else None
+            start = self.source.span(keyword)[0]
+            span = start, start + len(row.old[1])
+            other = row.new[0] != section
+            why = _HANDS if other else _TWICE if row.new[1] in given else ""
+            # The class is known, so that only the value can be in doubt.
+            safe = not any(value is literal for literal in row.unsafe if literal is not None)
+            yield self._field(row, span, row.new[1] if not other else ".".join(row.new), safe, why)
+
+    def _import(self, node: ast.ImportFrom) -> Iterator[Sighting]:
+        if node.level or not node.module or not _is_below(node.module, OLD_FOLDER) or self._is_compatible(node):
+            return
+        start, end = self.source.span(node)
+        start = self.lines.text.index(node.module, start, end)
+        span = start, start + len(node.module)
+        can = [alias.name for alias in node.names] == [ADAPTED]
+        why = (
+            ""
+            if can
+            else f"megatron-core 0.14 moved this folder; only {ADAPTED} has a successor that is known: {ADAPTER}"
+        )
+        changes = (Edit(*span, ADAPTER),) if can else ()
+        yield sighting("python", self.lines, CUSTOM_IMPORT, span, ADAPTER, changes, why=why)
+
+    def _word(self, node: ast.Constant) -> Iterator[Sighting]:
+        """An override in a string by itself."""
+        if not self.is_bridge or not isinstance(node.value, str) or "=" not in node.value:
+            return
+        start, end = self.source.span(node)
+        raw = self.lines.text[start:end]
+        for row, at, stop in spans(raw, self.rows):
+            if raw[:at].strip("'\"+") or isinstance(self.parents[id(node)], ast.JoinedStr | ast.Expr):
+                continue  # Prose, or a piece of a string that is put together.
+            value = raw[stop:].strip("'\"").removeprefix("=")
+            yield self._field(row, (start + at, start + stop), ".".join(row.new), _word_is_safe(row, value), "")
+
+    def _field(self, row: Moved, span: tuple[int, int], new: str, safe: bool, why: str) -> Sighting:
+        changes = () if why else (Edit(*span, new),)
+        return sighting("python", self.lines, row.topic, span, new, changes, safe=safe, why=why or row.why)
+
+    def _twice(self, row: Moved) -> str:
+        return _TWICE if row.new in self.attributes else ""
+
+    def _class(self, func: ast.expr) -> str | None:
+        """The section that a call makes, if its class is certain."""
+        if not isinstance(func, ast.Name) or func.id not in self.module.imports:
+            return None
+        origin, name = self.module.imports[func.id]
+        section, packages = CLASSES.get(name, ("", ()))
+        return section if any(_is_below(origin, package) for package in packages) else None
+
+    def _name(self, node: ast.Attribute) -> tuple[int, int]:
+        end = self.source.span(node)[1]
+        return end - len(node.attr), end
+
+    def _is_compatible(self, node: ast.AST) -> bool:
+        """Whether it stands in code that tries one name and then the other, on purpose."""
+        while (parent := self.parents.get(id(node))) is not None:
+            if isinstance(parent, ast.Try) and any(_catches(handler) for handler in parent.handlers):
+                return True
+            node = parent
+        return False
+
+
+def _catches(handler: ast.ExceptHandler) -> bool:
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(kind is None or (isinstance(kind, ast.Name) and kind.id in _COMPATIBLE) for kind in kinds)
+
+
+def _is_config(root: ast.expr) -> bool:
+    """NeMo's strategy has a section of the same name, and so have the schemas that mirror Megatron-LM's."""
+    name = root.attr if isinstance(root, ast.Attribute) else root.id if isinstance(root, ast.Name) else ""
+    return name not in ("", "strategy", "megatron", "megatron_cfg", "mcore_config")
+
+
+def _is_below(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
+
+
+def _word_is_safe(row: Moved, value: str) -> bool:
+    from fsdp_migrate.overrides import literal
+
+    return row.is_safe(literal(value))
