@@ -37,7 +37,14 @@ this name in schemas of their own; only Bridge's ddp section and Megatron-Core's
         Example("use_custom_fsdp: false\nuse_distributed_optimizer: true\n", language="yaml"),
     ),
     invalid=(
-        Example(f"{_BRIDGE}cfg.ddp.use_custom_fsdp = True\n", f"{_BRIDGE}cfg.ddp.use_megatron_fsdp = True\n"),
+        Example(
+            f"{_BRIDGE}cfg.ddp.use_custom_fsdp = True\n",
+            f"{_BRIDGE}cfg.ddp.use_megatron_fsdp = True\n"
+            'cfg.ddp.data_parallel_sharding_strategy = "optim_grads_params"\n'
+            "cfg.ddp.average_in_collective = False\n"
+            'cfg.checkpoint.ckpt_format = "fsdp_dtensor"\n',
+        ),
+        Example(f"{_BRIDGE}cfg.ddp.use_custom_fsdp = False\n", f"{_BRIDGE}cfg.ddp.use_megatron_fsdp = False\n"),
         Example(
             "from megatron.core.distributed import DistributedDataParallelConfig\n"
             "ddp = DistributedDataParallelConfig(use_custom_fsdp=True)\n",
@@ -46,17 +53,20 @@ this name in schemas of their own; only Bridge's ddp section and Megatron-Core's
         ),
         Example(
             "# Megatron-Bridge\nddp:\n  use_custom_fsdp: true\n",
-            "# Megatron-Bridge\nddp:\n  use_megatron_fsdp: true\n",
+            "# Megatron-Bridge\nddp:\n  use_megatron_fsdp: true\n"
+            "  data_parallel_sharding_strategy: optim_grads_params\n  average_in_collective: false\n"
+            "checkpoint:\n  ckpt_format: fsdp_dtensor\n",
             "yaml",
         ),
         Example(
             '{"ddp": {"use_custom_fsdp": true}, "train": {}, "checkpoint": {}}\n',
-            '{"ddp": {"use_megatron_fsdp": true}, "train": {}, "checkpoint": {}}\n',
+            '{"ddp": {"use_megatron_fsdp": true, "data_parallel_sharding_strategy": "optim_grads_params", '
+            '"average_in_collective": false}, "train": {}, "checkpoint": {"ckpt_format": "fsdp_dtensor"}}\n',
             "json",
         ),
         Example(
-            "# Megatron-Bridge\n[ddp]\nuse_custom_fsdp = true\n",
-            "# Megatron-Bridge\n[ddp]\nuse_megatron_fsdp = true\n",
+            "# Megatron-Bridge\n[ddp]\nuse_custom_fsdp = false\n",
+            "# Megatron-Bridge\n[ddp]\nuse_megatron_fsdp = false\n",
             "toml",
         ),
         Example("torchrun run.py ddp.use_custom_fsdp=true\n", "torchrun run.py ddp.use_megatron_fsdp=true\n", "shell"),

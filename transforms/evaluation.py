@@ -35,7 +35,7 @@ warning.""",
     invalid=(
         Example(f"{_BRIDGE}cfg.train.eval_iters = 10\n", f"{_BRIDGE}cfg.validation.eval_iters = 10\n"),
         Example(
-            "# Megatron-Bridge\ntrain:\n  train_iters: 5\n  eval_iters: 10  # few\n  eval_interval: 3\n",
+            "# Megatron-Bridge\ntrain:\n  train_iters: 5\n  eval_iters: 10\n  eval_interval: 3\n",
             "# Megatron-Bridge\ntrain:\n  train_iters: 5\nvalidation:\n  eval_iters: 10\n  eval_interval: 3\n",
             "yaml",
         ),

@@ -30,7 +30,8 @@ works, through a property.""",
     invalid=(
         Example(f"{_BRIDGE}cfg.dist.lazy_init = True\n", f"{_BRIDGE}cfg.dist.lazy_mpu_init = True\n"),
         Example(
-            "from megatron.bridge.training.config import DistributedInitConfig\nd = DistributedInitConfig(lazy_init=True)\n",
+            "from megatron.bridge.training.config import DistributedInitConfig\n"
+            "d = DistributedInitConfig(lazy_init=True)\n",
             "from megatron.bridge.training.config import DistributedInitConfig\n"
             "d = DistributedInitConfig(lazy_mpu_init=True)\n",
         ),

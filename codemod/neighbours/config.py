@@ -14,6 +14,7 @@ from fsdp_migrate.lines import Lines
 from fsdp_migrate.neighbours.names import FIELDS, Moved
 from fsdp_migrate.neighbours.sighting import Sighting, sighting
 from fsdp_migrate.neighbours.words import is_bridge
+from fsdp_migrate.upstream import FLAG, NEW_SECTION, OLD_SECTION
 
 _SYNTAXES = {
     "yaml": "fsdp_migrate.config.yaml_file:YAML",
@@ -49,6 +50,8 @@ def _is_bridge(root: Node, text: str) -> bool:
     # A dump belongs to the checkpoint it was written with.
     if "_target_" in text:
         return False
+    if any(e.value.entry(FLAG) for name in (OLD_SECTION, NEW_SECTION) for e in root.all(name)):
+        return True
     own = [e for e in root.entries if e.name in _OWN and e.value.kind == "mapping"]
     return is_bridge(text) or (len(own) >= _ENOUGH and any(e.name in ("dist", "ddp") for e in own))
 

@@ -41,7 +41,7 @@ def sighting(
 
 
 def check(topic: str, severity: Severity, message: str) -> Callable[[Case], Iterator[Draft]]:
-    """The check of a rule that owns a topic. ``{old}`` and ``{new}`` in the message are what stands there and should."""
+    """The check of a rule that owns a topic. ``{old}`` and ``{new}`` in the message are the two spellings."""
 
     def drafts(case: Case) -> Iterator[Draft]:
         seen = case.neighbour
