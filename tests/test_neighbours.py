@@ -74,3 +74,40 @@ def test_nothing_is_looked_for_unless_selected(name: str) -> None:
 def test_an_exempted_place_stays() -> None:
     source = f"{BRIDGE}cfg.dist.lazy_init = True  # fsdp-migrate: ignore[FSDP209] old Bridge\n".encode()
     assert not migrate_source(source, "recipe.py", Options(select=("FSDP2",))).changed
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "v = 1\nif version >= v:\n    cfg.dist.lazy_init = True\n",
+        "class DistributedInitConfig:\n    lazy_init: bool = False\n\n\nx = cfg.dist.lazy_init\n",
+    ],
+    ids=["a_version_guard", "the_library_itself"],
+)
+def test_what_is_right_under_the_old_name_is_left(source: str) -> None:
+    result = migrate_source(f"{BRIDGE}{source}".encode(), "recipe.py", Options(select=("FSDP2",), unsafe=True))
+    assert not result.findings
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("recipe.py", f"{BRIDGE}cfg.ddp.use_custom_fsdp = True\ncfg.ddp.use_megatron_fsdp = False\n"),
+        ("recipe.py", f'{BRIDGE}if hasattr(cfg.dist, "lazy_init"):\n    cfg.dist.lazy_init = True\n'),
+        ("recipe.py", f"{BRIDGE}d = DistributedInitConfig(lazy_init=True, **more)\n"),
+        ("recipe.py", f'{BRIDGE}A = ["ddp.use_custom_fsdp=true", "ddp.use_megatron_fsdp=false"]\n'),
+        ("run.sh", "run ddp.use_custom_fsdp=true ddp.use_megatron_fsdp=false\n"),
+        ("o.yaml", "ddp:\n  use_custom_fsdp: true\n  use_megatron_fsdp: false\n"),
+    ],
+    ids=["stores", "a_probe", "forwarded", "words", "command", "section"],
+)
+def test_two_names_at_once_are_reported_only(path: str, source: str) -> None:
+    result = migrate_source(source.encode(), path, Options(select=("FSDP2",), unsafe=True))
+    assert [(f.fix, bool(f.why)) for f in result.findings] == [(None, True)]
+
+
+@pytest.mark.parametrize("value", ["False", "args.fsdp"])
+def test_what_may_overrule_a_base_wants_a_second_look(value: str) -> None:
+    source = f"{BRIDGE}cfg.ddp.use_custom_fsdp = {value}\n".encode()
+    assert not migrate_source(source, "recipe.py", Options(select=("FSDP2",))).changed
+    assert migrate_source(source, "recipe.py", Options(select=("FSDP2",), unsafe=True)).changed

@@ -16,7 +16,7 @@ RULE = Rule(
     explanation="""\
 Megatron-Core 0.14 has both fields, and nothing reads the old one: FSDP is off, in silence. Other tools have a key of
 this name in schemas of their own; only Bridge's ddp section and Megatron-Core's class count.""",
-    safety="Safe, except for False: the old name did nothing, the new one may overrule a base recipe.",
+    safety="Safe for True. The old name did nothing, so that another value may overrule a base recipe: unsafe.",
     source="megatron-core 0.14.0, distributed/distributed_data_parallel_config.py",
     check=check(CUSTOM_FLAG, Severity.ERROR, "{old} does nothing since Megatron-Core 0.14; it is {new}"),
     default=False,

@@ -22,7 +22,7 @@ CUSTOM_IMPORT: Final = "custom-import"
 class Moved:
     """A field of a section that has another name or section from release `since` (of `TARGETS`) on.
 
-    `unsafe` are literals with which the new name may do more than the old one did; ``None`` in it means any value, and
+    `safe` are the literals with which the new name certainly says what the old one meant, None: any value. With others,
     `why` says what is to be looked at.
     """
 
@@ -30,26 +30,26 @@ class Moved:
     old: tuple[str, str]
     new: tuple[str, str]
     since: str = TARGETS[0]
-    unsafe: tuple[object, ...] = ()
+    safe: tuple[object, ...] | None = None
     why: str = ""
 
     def holds(self, target: str) -> bool:
         return TARGETS.index(release_of(target)) >= TARGETS.index(self.since)
 
     def is_safe(self, value: object) -> bool:
-        return None not in self.unsafe and not any(value is literal for literal in self.unsafe)
+        return self.safe is None or any(value is literal for literal in self.safe)
 
 
-_OFF = "the old name did nothing, and the new one may switch FSDP off that a base recipe has on"
+_OFF = "the old name did nothing, and the new one may overrule what a base recipe has"
 _COPIED = "a base recipe that still sets it on train overrules validation"
 _OTHER_CLASS = "a dataset class of another project may have a field of its own with this name"
 
 FIELDS: Final = (
-    Moved(CUSTOM_FLAG, ("ddp", "use_custom_fsdp"), ("ddp", FLAG), unsafe=(False,), why=_OFF),
+    Moved(CUSTOM_FLAG, ("ddp", "use_custom_fsdp"), ("ddp", FLAG), safe=(True,), why=_OFF),
     Moved(FP8_CACHE, ("ddp", "keep_fp8_transpose_cache_when_using_custom_fsdp"), ("ddp", "keep_fp8_transpose_cache")),
     Moved(LAZY_INIT, ("dist", "lazy_init"), ("dist", "lazy_mpu_init")),
     *(
-        Moved(EVALUATION, ("train", name), ("validation", name), unsafe=(None,), why=_COPIED)
+        Moved(EVALUATION, ("train", name), ("validation", name), safe=(), why=_COPIED)
         for name in ("eval_iters", "eval_interval", "skip_train")
     ),
     Moved(
@@ -57,7 +57,7 @@ FIELDS: Final = (
         ("dataset", "sequence_length"),
         ("dataset", "seq_length"),
         since="0.6",
-        unsafe=(None,),
+        safe=(),
         why=_OTHER_CLASS,
     ),
 )

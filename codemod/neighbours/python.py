@@ -19,12 +19,14 @@ from fsdp_migrate.neighbours.names import (
 )
 from fsdp_migrate.neighbours.sighting import Sighting, sighting
 from fsdp_migrate.neighbours.words import spans
+from fsdp_migrate.overrides import literal
 from fsdp_migrate.python.project import Module
 from fsdp_migrate.python.source import Source, parse
 from fsdp_migrate.upstream import BRIDGE_PACKAGE
 
 _COMPATIBLE = frozenset({"AttributeError", "TypeError", "ImportError", "ModuleNotFoundError", "Exception"})
 _TWICE = "the new name is used here too; keep one of the two by hand"
+_PROBED = "the old name is also asked for by a string; change both by hand"
 _HANDS = "the value belongs to another class now; move it by hand"
 
 
@@ -42,12 +44,16 @@ class _Reader:
     def __init__(self, module: Module, target: str) -> None:
         self.module, self.source = module, module.source
         self.lines = Lines(module.source.text)
-        self.rows = [row for row in FIELDS if row.holds(target)]
+        nodes = list(ast.walk(module.tree))
+        # The library's own file: its class has the field under the old name.
+        defined = {n.target.id for n in nodes if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+        self.rows = [row for row in FIELDS if row.holds(target) and row.old[1] not in defined]
+        self.strings = {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
         self.is_bridge = any(_is_below(name, BRIDGE_PACKAGE) for name in module.imported)
-        self.parents = {id(c): n for n in ast.walk(module.tree) for c in ast.iter_child_nodes(n)}
+        self.parents = {id(c): n for n in nodes for c in ast.iter_child_nodes(n)}
         self.attributes = {
             (node.value.attr, node.attr)
-            for node in ast.walk(module.tree)
+            for node in nodes
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute)
         }
 
@@ -85,14 +91,12 @@ class _Reader:
             row = next((r for r in self.rows if r.old == (section, keyword.arg)), None)
             if row is None:
                 continue
-            value = keyword.value.value if isinstance(keyword.value, ast.Constant) else None
             start = self.source.span(keyword)[0]
             span = start, start + len(row.old[1])
             other = row.new[0] != section
-            why = _HANDS if other else _TWICE if row.new[1] in given else ""
-            # The class is known, so that only the value can be in doubt.
-            safe = not any(value is literal for literal in row.unsafe if literal is not None)
-            yield self._field(row, span, row.new[1] if not other else ".".join(row.new), safe, why)
+            why = _HANDS if other else _TWICE if row.new[1] in given or None in given else ""
+            # A new object of a known class: there is nothing that it could overrule.
+            yield self._field(row, span, row.new[1] if not other else ".".join(row.new), True, why)
 
     def _import(self, node: ast.ImportFrom) -> Iterator[Sighting]:
         if node.level or not node.module or not _is_below(node.module, OLD_FOLDER) or self._is_compatible(node):
@@ -119,14 +123,18 @@ class _Reader:
             if raw[:at].strip("'\"+") or isinstance(self.parents[id(node)], ast.JoinedStr | ast.Expr):
                 continue  # Prose, or a piece of a string that is put together.
             value = raw[stop:].strip("'\"").removeprefix("=")
-            yield self._field(row, (start + at, start + stop), ".".join(row.new), _word_is_safe(row, value), "")
+            new = ".".join(row.new)
+            why = _TWICE if f"{new}=" in self.lines.text else ""
+            yield self._field(row, (start + at, start + stop), new, row.is_safe(literal(value)), why)
 
     def _field(self, row: Moved, span: tuple[int, int], new: str, safe: bool, why: str) -> Sighting:
         changes = () if why else (Edit(*span, new),)
         return sighting("python", self.lines, row.topic, span, new, changes, safe=safe, why=why or row.why)
 
     def _twice(self, row: Moved) -> str:
-        return _TWICE if row.new in self.attributes else ""
+        if row.new in self.attributes:
+            return _TWICE
+        return _PROBED if row.old[1] in self.strings else ""
 
     def _class(self, func: ast.expr) -> str | None:
         """The section that a call makes, if its class is certain."""
@@ -145,6 +153,8 @@ class _Reader:
         while (parent := self.parents.get(id(node))) is not None:
             if isinstance(parent, ast.Try) and any(_catches(handler) for handler in parent.handlers):
                 return True
+            if isinstance(parent, ast.If) and "version" in ast.unparse(parent.test).lower():
+                return True
             node = parent
         return False
 
@@ -162,9 +172,3 @@ def _is_config(root: ast.expr) -> bool:
 
 def _is_below(name: str, package: str) -> bool:
     return name == package or name.startswith(f"{package}.")
-
-
-def _word_is_safe(row: Moved, value: str) -> bool:
-    from fsdp_migrate.overrides import literal
-
-    return row.is_safe(literal(value))
