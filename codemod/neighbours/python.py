@@ -46,8 +46,9 @@ class _Reader:
         self.lines = Lines(module.source.text)
         nodes = list(ast.walk(module.tree))
         # The library's own file: its class has the field under the old name.
-        defined = {n.target.id for n in nodes if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
-        self.rows = [row for row in FIELDS if row.holds(target) and row.old[1] not in defined]
+        classes = [n for n in nodes if isinstance(n, ast.ClassDef) and n.name in CLASSES]
+        defined = {(CLASSES[c.name][0], name) for c in classes for name in _fields(c)}
+        self.rows = [row for row in FIELDS if row.holds(target) and row.old not in defined]
         self.strings = {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
         self.is_bridge = any(_is_below(name, BRIDGE_PACKAGE) for name in module.imported)
         self.parents = {id(c): n for n in nodes for c in ast.iter_child_nodes(n)}
@@ -157,6 +158,12 @@ class _Reader:
                 return True
             node = parent
         return False
+
+
+def _fields(node: ast.ClassDef) -> Iterator[str]:
+    for statement in node.body:
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            yield statement.target.id
 
 
 def _catches(handler: ast.ExceptHandler) -> bool:
