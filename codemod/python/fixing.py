@@ -422,10 +422,12 @@ class _Blocks:
 
     @staticmethod
     def _whole_lines(place: tuple[list[ast.stmt], int, ast.AST], source: Source) -> bool:
-        """Whether a block does not share its first line with the header that opens it."""
+        """Whether a block begins with a statement that stands by itself: not beside its header, and no ``elif``."""
         first = place[0][0]
         line = _first_line(first)
-        return source.line(line)[: source.offset(line, _first_column(first)) - source.starts[line - 1]].strip() == ""
+        start = source.offset(line, _first_column(first))
+        is_elif = isinstance(first, ast.If) and source.text.startswith("elif", start)
+        return not is_elif and not source.text[source.starts[line - 1] : start].strip()
 
 
 def _first_line(statement: ast.stmt) -> int:

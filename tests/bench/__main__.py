@@ -1,10 +1,10 @@
 """Seconds and peak memory of the migration against other programs that read the same files, in one run.
 
-    python -m tests.bench [--wheel FOLDER] [--only WORD] [--repetitions 5] [--slow] [--json]
+    python -m tests.bench [--wheel FOLDER] [--only WORD] [--repetitions 5] [--quick] [--json]
 
-The programs take turns, forwards and backwards, and each number is a median; `--slow` adds the one that takes minutes,
-once. A program that is not on PATH or beside Python is left out with a note: `pip install ast-grep-cli bump-pydantic`,
-and ripgrep from the system. Without --wheel, pip downloads megatron-bridge 0.6.2. Nothing that is measured writes.
+The programs take turns, forwards and backwards, and each number is a median; those that take minutes run once, and with
+`--quick` not at all. A program that is not on PATH or beside Python is left out with a note: `pip install ast-grep-cli bump-pydantic`,
+and ripgrep from the system. The wheel is $FSDP_MIGRATE_WHEELS/0.6.2 or downloaded by pip. Nothing that is measured writes.
 """
 
 from __future__ import annotations
@@ -163,11 +163,13 @@ def subjects(asked: argparse.Namespace, folder: Path) -> Iterator[list[Row]]:
         yield measure("20 unaffected files", files, [Program(OURS, (*TOOL, *names), (0,)), bare], n)
     ours = Program(OURS, (*TOOL, "."), (0, 1, 2))
     if wanted("wheel 0.6.2"):
-        wheel = asked.wheel.resolve() if asked.wheel else unpacked_wheel(folder)
-        yield measure("wheel 0.6.2", wheel, [ours, *rivals(rule, git=False, slow=asked.slow)], n)
+        kept = os.environ.get("FSDP_MIGRATE_WHEELS")
+        given = asked.wheel or (Path(kept, "0.6.2") if kept else None)
+        wheel = given.resolve() if given else unpacked_wheel(folder)
+        yield measure("wheel 0.6.2", wheel, [ours, *rivals(rule, git=False, slow=not asked.quick)], n)
     if wanted("1,700 files"):
         generate.repository(made := folder / "repository")
-        yield measure("1,700 files", made, [ours, *rivals(rule, git=True, slow=asked.slow)], n)
+        yield measure("1,700 files", made, [ours, *rivals(rule, git=True, slow=not asked.quick)], n)
     if wanted("100,000 files"):
         generate.tree(made := folder / "tree")
         yield measure("100,000 files", made, [ours, *rivals(rule, git=False, slow=False)], n)
@@ -199,7 +201,7 @@ def main() -> None:
     parser.add_argument("--wheel", type=Path, help="the unpacked megatron-bridge 0.6.2 wheel")
     parser.add_argument("--only", default="", help="subjects whose name has this word")
     parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--slow", action="store_true", help="also the programs that take minutes, once each")
+    parser.add_argument("--quick", action="store_true", help="without the programs that take minutes")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     rows: list[Row] = []

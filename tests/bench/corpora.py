@@ -231,6 +231,8 @@ def check_sown(path: Path, counts: Counts, chance: random.Random) -> None:
             counts.fault(path, f"with the flag in it: {result.error}")
         return
     counts.moved[kind] += result.changed
+    if bugs := {finding.why for finding in result.remaining if "this is a bug" in finding.why}:
+        counts.fault(path, f"with the flag in it: {'; '.join(sorted(bugs))}")
     after = read.decode(result.output).text
     if reap(after) != reap(text):
         counts.fault(path, "more changed than what was sown")
