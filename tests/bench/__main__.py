@@ -3,8 +3,9 @@
     python -m tests.bench [--wheel FOLDER] [--only WORD] [--repetitions 5] [--quick] [--json]
 
 The programs take turns, forwards and backwards, and each number is a median; those that take minutes run once, and with
-`--quick` not at all. A program that is not on PATH or beside Python is left out with a note: `pip install ast-grep-cli bump-pydantic`,
-and ripgrep from the system. The wheel is $FSDP_MIGRATE_WHEELS/0.6.2 or downloaded by pip. Nothing that is measured writes.
+`--quick` not at all. A program that is not on PATH or beside Python is left out with a note: `pip install ast-grep-cli
+bump-pydantic`, and ripgrep from the system. The wheel is that of $FSDP_MIGRATE_WHEELS/0.6.2, or pip downloads it.
+Nothing that is measured writes.
 """
 
 from __future__ import annotations
