@@ -152,6 +152,9 @@ def _run(
     rows: list[Row] = []
     try:
         os.makedirs(plan.work_folder, exist_ok=True)
+        # The plan may lie in a repository, to which nothing of this belongs.
+        with open(os.path.join(plan.work_folder, ".gitignore"), "w", encoding="ascii") as file:
+            file.write("*\n")
         with lock(os.path.join(plan.work_folder, "lock")), _state(plan) as state:
             for row in _rows(
                 plan, state, preview, push, opens, jobs or available_cpus(), scheduler, fail_fast, progress

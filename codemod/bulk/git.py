@@ -103,6 +103,32 @@ def run(
     return done.stdout
 
 
+_RECEIVING = (
+    *("pre-receive", "update", "proc-receive", "post-receive", "post-update"),
+    *("reference-transaction", "push-to-checkout"),
+)
+
+
+def receiving_hook(folder: str) -> str:
+    """A hook of a repository on this machine that belongs to receiving a push; empty: it has none.
+
+    Raises:
+        GitError: git does not say.
+    """
+    git = Git(folder, is_mirror=False)
+    config = os.fsdecode(git("rev-parse", "--path-format=absolute", "--git-path", "config", remote=True)).rstrip("\n")
+    # Not asked of git: we told it that hooks are nowhere.
+    folders = [os.path.join(os.path.dirname(config), "hooks")]
+    try:
+        named = git("config", "--file", config, "--includes", "--type=path", "--get", "core.hooksPath", remote=True)
+        folders.append(os.path.join(folder, os.fsdecode(named).rstrip("\n")))
+    except GitError as error:
+        if error.code != 1:
+            raise
+    paths = (os.path.join(hooks, name) for hooks in folders for name in _RECEIVING)
+    return next((os.path.basename(path) for path in paths if os.access(path, os.X_OK)), "")
+
+
 @dataclass(frozen=True, slots=True)
 class Remote:
     """What a repository says about itself: commits, and the ref that its HEAD names (empty: detached)."""

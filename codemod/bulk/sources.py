@@ -15,6 +15,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SCP = re.compile(r"[^/\\:]{2,}:(?!:)")  # host:path; one letter is a drive
 _HELPER = re.compile(r"[A-Za-z0-9+.-]+::")
 _USER = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]*://)[^/\s'\"]*@")
+_SCP_PASSWORD = re.compile(r"(?<![^\s'\"])[^\s:@/'\"]+:[^\s@/'\"]+@(?=[^\s:/@]+:)")  # user:password@host:path
 _QUERY = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"?#]*)[?#][^\s'\"]*")
 
 
@@ -35,7 +36,7 @@ class Repository:
 
 def without_credentials(text: str) -> str:
     """Any text with the user and the query of every URL in it left out."""
-    return _QUERY.sub(r"\1", _USER.sub(r"\1", text))
+    return _SCP_PASSWORD.sub("", _QUERY.sub(r"\1", _USER.sub(r"\1", text)))
 
 
 def repositories(entries: Iterable[str], folder: str) -> tuple[Repository, ...]:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from fsdp_migrate.bulk.git import RECEIVE, Git, GitError, Remote, environment
+from fsdp_migrate.bulk.git import RECEIVE, Git, GitError, Remote, environment, receiving_hook
 from fsdp_migrate.bulk.plan import TRAIN_CHECK, VERIFY, Command, filled
 from fsdp_migrate.bulk.rows import CHANGED, FAILED, UNCHANGED, Check, Row
 from fsdp_migrate.bulk.sources import Repository, without_credentials
@@ -397,7 +397,7 @@ def _checks(job: Job, tree: str, changed: Sequence[Outcome]) -> Iterator[Check]:
             targets = [o.result.path for o in changed if o.result.path.endswith(".py")]
             if not targets:
                 continue
-            words = (sys.executable, "-m", "fsdp_migrate", "train-check", *targets)
+            words = (sys.executable, "-P", "-m", "fsdp_migrate", "train-check", "--", *targets)
         check = _run(words, command if isinstance(command, str) else " ".join(command), tree, job.check_timeout)
         yield check
         if not check.passed:
@@ -475,6 +475,11 @@ def _delivered(job: Job, row: Row, remote: Remote) -> Row:
         local = [f"--receive-pack={RECEIVE}"] if job.repository.folder else []
         refs = f"{row.commit}:refs/heads/{job.branch}"
         try:
+            if job.repository.folder and (hook := receiving_hook(job.repository.folder)):
+                # A push would run it; a push that does not would go around what its owner wants.
+                return replace(
+                    row, state=FAILED, reason=f"was not pushed, for its hook {hook}: push {job.mirror} by hand"
+                )
             git("push", "--quiet", "--no-verify", *local, "--", job.repository.url, refs, remote=True)
         except GitError as error:
             return replace(row, state=FAILED, reason=f"the push was rejected: {error}")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from fsdp_migrate.bulk.sources import without_credentials
 from tests.bulk.repositories import BRANCH, RECIPE, git, made
 from tests.bulk.test_bulk import bulk, rows
 
@@ -37,3 +40,38 @@ def test_a_branch_is_pushed_and_opened_once_and_grows_with_its_base(tmp_path: Pa
     assert (found["a"]["delivered"], found["a"]["url"]) == ("opened", "https://example.com/1")
     assert found["b"]["reason"].startswith("the push was rejected")
     assert b"secret" not in (tmp_path / "plan.bulk" / "state.sqlite").read_bytes()
+
+
+@pytest.mark.parametrize("place", ["hooks", "elsewhere"])
+def test_a_push_neither_runs_nor_goes_around_a_hook(tmp_path: Path, place: str) -> None:
+    source = made(tmp_path / "a", {"recipe.py": RECIPE})
+    hooks = source / ".git" / place
+    hooks.mkdir()
+    (hooks / "pre-receive").write_text(f"#!/bin/sh\ntouch {tmp_path}/executed\n")
+    (hooks / "pre-receive").chmod(0o755)
+    if place != "hooks":
+        git(source, "config", "core.hooksPath", ".git/elsewhere")
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN.replace(', "b"', ""))
+    bulk("apply", "--push", path, code=2)
+    (row,) = rows(path).values()
+    assert "for its hook pre-receive" in row["reason"]
+    assert row["commit"]
+    assert git(source, "branch", "--list", BRANCH) == ""
+    assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://me:hush@host/a.git", "https://host/a.git"),
+        ("https://hush@host:8443/a?access_token=hush", "https://host:8443/a"),
+        ("fatal: unable to access 'https://me:hush@host/a/': no", "fatal: unable to access 'https://host/a/': no"),
+        ("me:hush@host:team/a.git", "host:team/a.git"),
+        ("git@host:team/a.git", "git@host:team/a.git"),
+        ("ssh://git@host/a.git", "ssh://host/a.git"),
+        ("recipes/a.py:3: FSDP001 moved to b@c:d", "recipes/a.py:3: FSDP001 moved to b@c:d"),
+    ],
+)
+def test_credentials_are_left_out(text: str, shown: str) -> None:
+    assert without_credentials(text) == shown
