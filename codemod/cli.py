@@ -252,6 +252,7 @@ class _Run:
         self.trace: bool = arguments["trace"]
         self.train: bool = arguments["train_check"]
         self.written: list[str] = []
+        self.settled: frozenset[int] = frozenset()  # ids of findings that are about what will be written
         self.differs = False
         self.chosen = _chosen(arguments)
         self.exclude: tuple[str, ...] = arguments["exclude"]
@@ -311,17 +312,17 @@ class _Run:
 
         with Progress(enabled=not self.quiet) as progress:
             found = self._find(progress)
-            totals = self._totals(found.looked_at)
             outcomes = self._outcomes(found, progress)
             if self.verify:
                 outcomes = iter(self._verified(list(outcomes), progress))
+            totals = self._totals(found.looked_at)
             if self.trace:
                 outcomes = iter(self._traced(list(outcomes), progress))
             if self.write:
                 outcomes = iter(self._written(list(outcomes)))
             self._output(totals.counted(self._complaining(outcomes, progress)), totals, progress)
         self._finish(totals)
-        status = max(totals.exit_code(), int(self.differs))
+        status = totals.exit_code()
         return max(status, self._trained()) if self.train else status
 
     def _settings(self) -> int:
@@ -360,6 +361,9 @@ class _Run:
         except TraceError as error:
             raise click.ClickException(f"--trace could not be done: {error}") from error
         progress.hide()
+        if after:
+            before = {id(finding) for outcome in outcomes for finding in outcome.result.findings}
+            self.settled = frozenset(id(f) for outcome in judged for f in outcome.result.findings) - before
         for recipe in missed:
             self._note(f"{recipe.file}:{recipe.line}: {recipe.name} was not evaluated: {recipe.reason}")
         return judged
@@ -392,7 +396,7 @@ class _Run:
             paths,
             exclude=self.exclude,
             include=self.include,
-            left_out=self.chosen.left_out(),
+            left_out=self._left_out(),
             left_out_if_named=self.force_exclude,
             explains=self.verbose,
             report=progress.update,
@@ -420,6 +424,20 @@ class _Run:
         from fsdp_migrate.registry import enabled, needles
 
         return partial(names_any, needles=needles(enabled((NEIGHBOURS,), ())))
+
+    def _left_out(self) -> Callable[[str], str]:
+        """Why a file does not count: a setting says so, or an earlier run wrote it where this one writes its report."""
+        chosen = self.chosen.left_out()
+        reports = {os.path.realpath(path) for path in (*self.report, self.output_file) if path}
+        if not reports:
+            return chosen
+        names = {os.path.basename(path) for path in reports}
+
+        def why(path: str) -> str:
+            is_report = os.path.basename(path) in names and os.path.realpath(path) in reports
+            return "this run writes it" if is_report else chosen(path)
+
+        return why
 
     def _ranges(self, paths: Iterable[str]) -> dict[str, Ranges]:
         """The ranges of --lines for those of `paths` that it names, however it spells them."""
@@ -451,6 +469,7 @@ class _Run:
 
     def _written(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Write what changed. Only now: every file was analysed as it was before this run."""
+        from fsdp_migrate.following import followed
         from fsdp_migrate.write import RefusedError, remove_leftovers, write
 
         changed = [outcome.result.path for outcome in outcomes if outcome.result.changed]
@@ -475,7 +494,7 @@ class _Run:
             except RefusedError as error:
                 outcomes[position] = replace(outcome, result=result.failed(f"not written: {error}"))
             else:
-                outcomes[position] = replace(outcome, written=True)
+                outcomes[position] = replace(outcome, result=followed(result, self.settled), written=True)
                 self.written.append(result.path)
         return outcomes
 
@@ -495,10 +514,19 @@ class _Run:
     def _totals(self, looked_at: int) -> Totals:
         from fsdp_migrate.render import Totals
 
-        return Totals(looked_at, self.add_ignores, only_changes=self.diff and not self.check)
+        return Totals(
+            looked_at,
+            self.add_ignores,
+            only_changes=self.diff and not self.check,
+            differs=self.differs,
+            target=self.chosen.settings(".").get("target") if self.output_format == "json" else "",
+        )
 
     def _output(self, outcomes: Iterator[Outcome], totals: Totals, progress: Progress) -> None:
         """Print, and write the files that were asked for."""
+        if self.output_file and not (self.report or self.diff):
+            self._save(outcomes, totals)
+            return
         if self.report or self.output_file:
             every = list(outcomes)
             self._save(every, totals)
@@ -511,13 +539,14 @@ class _Run:
                 progress.hide()
             _print(piece)
 
-    def _save(self, outcomes: Sequence[Outcome], totals: Totals) -> None:
+    def _save(self, outcomes: Iterable[Outcome], totals: Totals) -> None:
+        """Write the files; with more than one of them, `outcomes` is a sequence."""
         if not (self.report or self.output_file):
             return
         from fsdp_migrate.formats.files import report, save
 
         for path in self.report:
-            save(path, report(path)(outcomes, totals))
+            save(path, report(path)(list(outcomes), totals))
         if self.output_file:
             save(self.output_file, self._listed(iter(outcomes), totals, colour=False))
 
@@ -603,6 +632,10 @@ class _Run:
         if frozen := frozen_reason(name, source):
             result = replace(result, output=source, fixed=())
         is_filter = self._is_filter
+        if is_filter and result.changed:
+            from fsdp_migrate.following import followed
+
+            result = followed(result)
         outcome = Outcome(result, frozen, written=is_filter and result.changed)
         totals = self._totals(1)
         totals.add(outcome)

@@ -145,6 +145,8 @@ class Totals:
     looked_at: int = 0
     exempting: bool = False
     only_changes: bool = False  # a run with --diff: only what would change counts
+    differs: bool = False  # --verify took something back
+    target: str = ""  # the release that the working directory's settings name
     errors: int = 0
     changed: int = 0
     written: int = 0
@@ -180,7 +182,7 @@ class Totals:
         if self.errors:
             return 2
         pending = self.changed > self.written
-        return int(pending or (self.left > 0 and not self.only_changes))
+        return int(pending or self.differs or (self.left > 0 and not self.only_changes))
 
     def summary(self) -> Iterator[str]:
         """The sentences that end a run."""

@@ -244,3 +244,107 @@ def test_errors_say_what_to_do(run: Run, tmp_path: Path, words: tuple[str, ...],
     done = run(*words)
     assert done.returncode == 2
     assert message in done.stderr.decode()
+
+
+LEFT = "del cfg.dist.use_megatron_fsdp"
+
+
+@pytest.mark.parametrize("kind", ["text", "json", "sarif", "github", "gitlab", "junit"])
+def test_what_is_left_in_a_written_file_is_where_it_is_now(run: Run, tmp_path: Path, kind: str) -> None:
+    (tmp_path / "recipe.py").write_text(RECIPE)
+    done = run("--write", "--output-format", kind)
+    lines = (tmp_path / "recipe.py").read_text().splitlines()
+    number = next(n for n, line in enumerate(lines, 1) if LEFT in line)
+    assert number != RECIPE.splitlines().index(f"    {LEFT}") + 1
+    patterns = {
+        "text": rf"^recipe\.py:{number}:9: FSDP020",
+        "json": rf'"FSDP020".*"line": {number}, "column": 9,',
+        "sarif": rf'"FSDP020".*"startLine": {number}, "startColumn": 9,',
+        "github": rf",line={number},endLine={number},col=9,",
+        "gitlab": rf'"FSDP020".*"begin": {number},',
+        "junit": rf'name="FSDP020:{number}:9"',
+    }
+    assert re.search(patterns[kind], done.stdout.decode(), re.MULTILINE)
+
+
+def test_what_is_left_of_stdin_is_where_it_is_in_the_output(run: Run) -> None:
+    done = run("-", stdin=RECIPE.encode())
+    number = next(n for n, line in enumerate(done.stdout.decode().splitlines(), 1) if LEFT in line)
+    assert f"stdin.py:{number}:9: FSDP020" in done.stderr.decode()
+
+
+def test_a_fingerprint_survives_the_writing(run: Run, tmp_path: Path) -> None:
+    def left() -> list[str]:
+        [file] = json.loads(run("--output-format", "json", "--write").stdout)["files"]
+        return [f["fingerprint"] for f in file["findings"] if f["status"] == "by_hand"]
+
+    (tmp_path / "recipe.py").write_text(RECIPE)
+    assert left() == left() != []
+
+
+def test_offsets_are_those_of_the_decoded_file(run: Run, tmp_path: Path) -> None:
+    text = "# \U0001f600\r\n" + RECIPE.replace("\n", "\r\n")
+    (tmp_path / "recipe.py").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    [file] = json.loads(report(run, "json", "--target", "0.6"))["files"]
+    for edit in sorted(file["findings"][0]["fix"]["edits"], key=lambda e: -e["start"]):
+        text = text[: edit["start"]] + edit["text"] + text[edit["end"] :]
+    assert run("--write", "--target", "0.6").returncode == 1
+    assert (tmp_path / "recipe.py").read_bytes() == b"\xef\xbb\xbf" + text.encode()
+
+
+@pytest.mark.parametrize(("words", "target"), [((), None), (("--target", "main"), "main")], ids=["none", "main"])
+def test_json_names_the_release(run: Run, tmp_path: Path, words: tuple[str, ...], target: str | None) -> None:
+    (tmp_path / "recipe.py").write_text(RECIPE)
+    assert json.loads(report(run, "json", *words))["target"] == target
+
+
+def test_json_names_the_file_exactly(run: Run, named: str) -> None:
+    [file] = json.loads(report(run, "json"))["files"]
+    assert unquote_to_bytes(file["uri"]) == os.fsencode(named)
+
+
+@pytest.mark.parametrize(
+    ("kind", "variable", "pattern"),
+    [("github", "GITHUB_WORKSPACE", "file=([^,]*),"), ("gitlab", "CI_PROJECT_DIR", r'"path": "([^"]*)"')],
+    ids=["github", "gitlab"],
+)
+@pytest.mark.parametrize(
+    ("folder", "expected"), [("", "sub/recipe.py"), ("sub", "recipe.py"), ("elsewhere", "recipe.py")]
+)
+def test_names_are_relative_to_the_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, variable: str, pattern: str, folder: str, expected: str
+) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "recipe.py").write_text(RECIPE)
+    monkeypatch.setenv(variable, str(tmp_path / folder))
+    command = [sys.executable, "-m", "fsdp_migrate", "--isolated", "--output-format", kind]
+    done = subprocess.run(command, cwd=tmp_path / "sub", capture_output=True, text=True, check=False)
+    assert set(re.findall(pattern, done.stdout)) == {expected}
+
+
+def test_a_report_is_not_looked_at_by_the_run_that_writes_it(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "recipe.py").write_text(RECIPE)
+    words = ("--output-format", "json", "--output-file", "out.json", "--report", "out.md")
+    first = run(*words), (tmp_path / "out.json").read_text(), (tmp_path / "out.md").read_text()
+    second = run(*words), (tmp_path / "out.json").read_text(), (tmp_path / "out.md").read_text()
+    assert "use_megatron_fsdp" in first[2]
+    assert (second[0].stderr, *second[1:]) == (first[0].stderr, *first[1:])
+
+
+def test_a_linked_report_stays_a_link(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "recipe.py").write_text(RECIPE)
+    (tmp_path / "link.txt").symlink_to("kept.txt")
+    assert run("--output-file", "link.txt").returncode == 1
+    assert (tmp_path / "link.txt").is_symlink()
+    assert "FSDP001" in (tmp_path / "kept.txt").read_text()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="the system has no /dev/stdout")
+def test_a_report_on_a_redirected_stdout_overwrites_nothing(tmp_path: Path) -> None:
+    (tmp_path / "recipe.py").write_text(RECIPE)
+    command = [sys.executable, "-m", "fsdp_migrate", "--isolated", "--output-file", "/dev/stdout"]
+    with open(tmp_path / "log", "ab") as log:
+        log.write(b"before\n")
+        log.flush()
+        subprocess.run(command, cwd=tmp_path, stdout=log, stderr=subprocess.DEVNULL, check=False)
+    assert (tmp_path / "log").read_text().startswith("before\nrecipe.py:3:5: FSDP001")

@@ -21,14 +21,14 @@ def save(path: str, pieces: Iterable[str]) -> None:
     Raises:
         ClickException: it cannot be written; says why.
     """
-    folder = os.path.dirname(os.path.abspath(path))
     try:
-        if os.path.exists(path) and not os.path.isfile(path):
+        if _is_stream(path):
             # To replace it would take /dev/null or /dev/stdout from everybody, if the user is root.
-            with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+            with open(path, "a", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
                 file.writelines(pieces)
             return
-        descriptor, temporary = tempfile.mkstemp(prefix=".fsdp-migrate-", dir=folder)
+        path = os.path.realpath(path)  # a symbolic link stays one
+        descriptor, temporary = tempfile.mkstemp(prefix=".fsdp-migrate-", dir=os.path.dirname(path))
         try:
             with open(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
                 file.writelines(pieces)
@@ -40,6 +40,12 @@ def save(path: str, pieces: Iterable[str]) -> None:
             raise
     except OSError as error:
         raise ClickException(f"{path} cannot be written: {error.strerror or error}; name another file") from error
+
+
+def _is_stream(path: str) -> bool:
+    # /dev/stdout may lead to an ordinary file, which whoever opened it goes on to write to.
+    is_named = os.path.abspath(path).startswith(("/dev/", "/proc/"))
+    return os.path.exists(path) and (is_named or not os.path.isfile(path))
 
 
 def _umask() -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import quote
 
-from fsdp_migrate.findings import Edit, Finding, Place
+from fsdp_migrate.findings import Edit, Finding, Fix, Place
 from fsdp_migrate.lines import Lines
 from fsdp_migrate.render import neutral, reasons
 from fsdp_migrate.run import Outcome
@@ -45,21 +45,33 @@ class Listed:
             if not (self.outcome.written and self.is_fixed(finding)):
                 yield finding, fingerprint
 
+    def fix(self, finding: Finding) -> Fix | None:
+        """Its fix, if that is for the file as it is: of a file that was written, the fix of what is left is not."""
+        is_stale = self.outcome.written and not self.is_fixed(finding)
+        return None if is_stale else finding.fix
+
     def _fingerprint(self, finding: Finding, seen: Counter[str]) -> str:
-        line = self.lines.line(finding.place.line).strip()
+        is_moved = self.outcome.written and not self.is_fixed(finding)
+        line = (self._lines_after if is_moved else self.lines).line(finding.place.line).strip()
         key = "\0".join((finding.code, self.outcome.result.path.replace(os.sep, "/"), line))
         seen[key] += 1
         return hashlib.sha256(f"{key}\0{seen[key]}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     @cached_property
     def lines(self) -> Lines:
-        result = self.outcome.result
-        kind = container(result.path, result.source)
+        """The lines of the file as it was."""
+        return self._decoded(self.outcome.result.source)
+
+    @cached_property
+    def _lines_after(self) -> Lines:
+        return self._decoded(self.outcome.result.output)
+
+    def _decoded(self, data: bytes) -> Lines:
+        kind = container(self.outcome.result.path, data)
         try:
-            text = kind.decode(result.source).text if kind else ""
+            return Lines(kind.decode(data).text if kind else "")
         except ValueError:
-            text = ""
-        return Lines(text)
+            return Lines("")
 
     def place(self, edit: Edit) -> Place:
         """Where an edit of the file is."""
@@ -70,9 +82,9 @@ class Listed:
         return "; ".join(reasons(self.outcome, finding))
 
 
-def relative(path: str) -> str | None:
-    """A path below the working directory, with slashes; None if it is elsewhere."""
-    found = os.path.relpath(path).replace(os.sep, "/")
+def relative(path: str, to: str = os.curdir) -> str | None:
+    """A path below a folder (the working directory), with slashes; None if it is elsewhere."""
+    found = os.path.relpath(path, to).replace(os.sep, "/")
     return None if found == ".." or found.startswith("../") or os.path.isabs(found) else found
 
 
@@ -84,6 +96,11 @@ def uri(path: str) -> str:
     return "file://" + quote(os.fsencode(os.path.abspath(path).replace(os.sep, "/")))
 
 
-def shown(path: str) -> str:
-    """A path as text that holds no control characters."""
-    return neutral(relative(path) or path)
+def shown(path: str, root: str = "") -> str:
+    """A path as text that holds no control characters.
+
+    Relative to `root`, the environment variable with the folder of the checkout, if the file is below that folder; else
+    to the working directory, if it is below that one.
+    """
+    folder = os.environ.get(root, "")
+    return neutral((folder and relative(os.path.realpath(path), os.path.realpath(folder))) or relative(path) or path)

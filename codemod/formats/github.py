@@ -18,7 +18,8 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: 
 def render(outcomes: Iterable[Outcome], totals: Totals) -> Iterator[str]:
     for outcome in outcomes:
         listed = Listed(outcome)
-        file = _property(shown(outcome.result.path))
+        # The runner takes names as relative to the checkout, wherever a step runs.
+        file = _property(shown(outcome.result.path, "GITHUB_WORKSPACE"))
         if outcome.result.error:
             yield f"::error file={file},title=fsdp-migrate::{_data(outcome.result.error.splitlines()[0])}\n"
         for finding, _ in listed.left:

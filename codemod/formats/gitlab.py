@@ -30,7 +30,7 @@ def render(outcomes: Iterable[Outcome], totals: Totals) -> Iterator[str]:
 
 def _entries(listed: Listed) -> Iterator[dict[str, Any]]:
     result = listed.outcome.result
-    path = shown(result.path)
+    path = shown(result.path, "CI_PROJECT_DIR")  # GitLab wants it relative to the repository
     if result.error:
         yield {
             "description": neutral(result.error.splitlines()[0]),

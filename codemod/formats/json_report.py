@@ -9,7 +9,7 @@ from typing import Any
 
 from fsdp_migrate import __version__
 from fsdp_migrate.findings import Finding, Fix, Place
-from fsdp_migrate.formats.findings import Listed, relative
+from fsdp_migrate.formats.findings import Listed, relative, uri
 from fsdp_migrate.render import Totals, is_hidden, neutral
 from fsdp_migrate.run import Outcome
 
@@ -17,7 +17,12 @@ SCHEMA_VERSION = 1
 
 
 def render(outcomes: Iterable[Outcome], totals: Totals) -> Iterator[str]:
-    head = {"schema_version": SCHEMA_VERSION, "tool": "fsdp-migrate", "version": __version__}
+    head = {
+        "schema_version": SCHEMA_VERSION,
+        "tool": "fsdp-migrate",
+        "version": __version__,
+        "target": totals.target or None,
+    }
     yield f'{json.dumps(head)[:-1]},\n"files": ['
     separator = "\n"
     for outcome in outcomes:
@@ -42,10 +47,11 @@ def _file(listed: Listed) -> dict[str, Any]:
     result = outcome.result
     return {
         "path": neutral(relative(result.path) or result.path.replace(os.sep, "/")),
+        "uri": uri(result.path),
         "changed": result.changed,
         "written": outcome.written,
-        "frozen": outcome.frozen or None,
-        "error": result.error.split("\n")[0] or None,
+        "frozen": neutral(outcome.frozen) or None,
+        "error": neutral(result.error.split("\n")[0]) or None,
         "findings": [_finding(listed, finding, fingerprint) for finding, fingerprint in listed.findings],
         "suppressed": [
             {"code": f.code, "severity": f.severity.value, "message": f.message, **_place(f.place), "reason": f.why}
@@ -66,7 +72,7 @@ def _finding(listed: Listed, finding: Finding, fingerprint: str) -> dict[str, An
         **_place(finding.place),
         "status": outcome,
         "why_not_fixed": None if fixed else listed.why(finding) or None,
-        "fix": _fix(listed, finding.fix) if finding.fix is not None else None,
+        "fix": _fix(listed, fix) if (fix := listed.fix(finding)) is not None else None,
         "fingerprint": fingerprint,
     }
 
@@ -74,7 +80,10 @@ def _finding(listed: Listed, finding: Finding, fingerprint: str) -> dict[str, An
 def _fix(listed: Listed, fix: Fix) -> dict[str, Any]:
     return {
         "applicability": fix.applicability.value,
-        "edits": [{**_place(listed.place(edit)), "text": edit.text} for edit in fix.edits],
+        "edits": [
+            {"start": edit.start, "end": edit.end, **_place(listed.place(edit)), "text": edit.text}
+            for edit in fix.edits
+        ],
     }
 
 

@@ -86,13 +86,13 @@ def _result(listed: Listed, finding: Finding, fingerprint: str, order: dict[str,
     fixed = listed.is_fixed(finding)
     if not fixed and (why := listed.why(finding)):
         found["message"]["text"] += f" ({neutral(why)})"
-    if finding.fix is not None and not listed.outcome.frozen:
+    fix = listed.fix(finding)
+    if fix is not None and not listed.outcome.frozen:
         replacements = [
-            {"deletedRegion": _region(listed.place(edit)), "insertedContent": {"text": edit.text}}
-            for edit in finding.fix.edits
+            {"deletedRegion": _region(listed.place(edit)), "insertedContent": {"text": edit.text}} for edit in fix.edits
         ]
         change = {"artifactLocation": _artifact(listed.outcome.result.path), "replacements": replacements}
-        text = f"{finding.fix.applicability.value} fix"
+        text = f"{fix.applicability.value} fix"
         found["fixes"] = [{"description": {"text": text}, "artifactChanges": [change]}] if replacements else []
     return found
 
