@@ -17,10 +17,10 @@ from rich.text import Text
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = (
-    ("fsdp-migrate fixtures/demo/recipes/dense.py --diff", 28),
+    ("fsdp-migrate fixtures/demo/recipes/dense.py --diff", 30),
     ("fsdp-migrate fixtures/demo --check", 8),
 )
-WIDTH = 100
+WIDTH = 116
 """Columns of the terminal."""
 
 

@@ -17,10 +17,18 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 section { border: 1px solid var(--line); border-radius: .5rem; padding: 1rem; margin: 1rem 0; }
 .good, .passed, .info { color: var(--good); } .fails, .failed, .error { color: var(--bad); }
 .open, .warning { color: var(--open); }
+td a { overflow-wrap: anywhere; }
 details { margin-top: .5rem; } summary { cursor: pointer; }
 pre { overflow-x: auto; font-size: 12px; line-height: 1.45; background: var(--faint); padding: .5rem; }
 pre .add { color: var(--good); } pre .del { color: var(--bad); } pre .at { opacity: .7; }
-@media print { details:not([open]) > :not(summary) { display: block; } section { break-inside: avoid; } }
+@media (max-width: 40rem) {
+  body { margin: 1rem auto; padding: 0 .6rem; } section { padding: .6rem; }
+  th, td { padding: .25rem .3rem; font-size: 13px; }
+}
+@media print {
+  details:not([open]) > :not(summary) { display: block; } tr { break-inside: avoid; } h2 { break-after: avoid; }
+  pre { white-space: pre-wrap; overflow-wrap: anywhere; } .wide { overflow: visible; }
+}
 """
 
 

@@ -88,7 +88,7 @@ def _row(listed: Listed, finding: Finding) -> str:
         why = f"<br>{escape(neutral(reason))}"
     kind = finding.severity.value
     return (
-        f'<tr><td class="number">{finding.place.line}</td><td class="{kind}" title="{kind}">{finding.code}</td>'
+        f'<tr><td class="number">{finding.place.line}</td><td class="{kind}">{finding.code}<br>{kind}</td>'
         f"<td>{escape(neutral(finding.message))}{why}</td></tr>"
     )
 

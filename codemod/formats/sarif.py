@@ -12,6 +12,7 @@ from fsdp_migrate import __version__
 from fsdp_migrate.cases import Rule
 from fsdp_migrate.findings import Finding, Place, Severity
 from fsdp_migrate.formats.findings import Listed, relative, shown, uri
+from fsdp_migrate.reference import section
 from fsdp_migrate.registry import rules
 from fsdp_migrate.render import Totals, neutral
 from fsdp_migrate.run import Outcome
@@ -65,7 +66,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "name": rule.name,
         "shortDescription": {"text": rule.summary},
         "fullDescription": {"text": rule.explanation},
-        "help": {"text": text, "markdown": text},
+        "help": {"text": text, "markdown": section(rule)},
         "defaultConfiguration": {"enabled": rule.default},
     }
 
