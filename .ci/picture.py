@@ -30,6 +30,8 @@ def picture() -> str:
         console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
         words = [sys.executable, "-m", "fsdp_migrate", "--isolated", "--color", "always", *command.split()[1:]]
         done = subprocess.run(words, cwd=ROOT, capture_output=True, check=False)
+        if done.returncode != 1:
+            raise RuntimeError(f"{command} ended with {done.returncode}: {done.stderr.decode()[-500:]}")
         for line in done.stdout.decode().splitlines()[:most]:
             console.print(Text.from_ansi(line), soft_wrap=True, no_wrap=True, crop=True)
         console.print()

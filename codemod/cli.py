@@ -236,6 +236,7 @@ def migrate(**arguments: Any) -> int:
     return status
 
 
+_OWN_REPORT = "this run writes it"
 _BROKEN_PIPE = 128 + 13  # as if SIGPIPE had ended it, which is what shells expect of a filter
 
 
@@ -408,6 +409,8 @@ class _Run:
             self._note(f"{skipped.path}: {skipped.message}")
         if found.excluded and not found.looked_at:
             for why, count in found.excluded.items():
+                if why == _OWN_REPORT:
+                    continue
                 self._note(f"every file is left out: {count} by {why}; --isolated looks at them")
         for path, why in sorted(found.left_out.items()) if self.verbose else ():
             self._note(f"{path}: left out: {why}")
@@ -428,14 +431,15 @@ class _Run:
     def _left_out(self) -> Callable[[str], str]:
         """Why a file does not count: a setting says so, or an earlier run wrote it where this one writes its report."""
         chosen = self.chosen.left_out()
-        reports = {os.path.realpath(path) for path in (*self.report, self.output_file) if path}
-        if not reports:
+        written = [path for path in (*self.report, self.output_file) if path]
+        if not written:
             return chosen
-        names = {os.path.basename(path) for path in reports}
+        reports = set(map(os.path.realpath, written))
+        names = {os.path.basename(path) for path in (*written, *reports)}
 
         def why(path: str) -> str:
             is_report = os.path.basename(path) in names and os.path.realpath(path) in reports
-            return "this run writes it" if is_report else chosen(path)
+            return _OWN_REPORT if is_report else chosen(path)
 
         return why
 
@@ -469,7 +473,6 @@ class _Run:
 
     def _written(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Write what changed. Only now: every file was analysed as it was before this run."""
-        from fsdp_migrate.following import followed
         from fsdp_migrate.write import RefusedError, remove_leftovers, write
 
         changed = [outcome.result.path for outcome in outcomes if outcome.result.changed]
@@ -494,6 +497,8 @@ class _Run:
             except RefusedError as error:
                 outcomes[position] = replace(outcome, result=result.failed(f"not written: {error}"))
             else:
+                from fsdp_migrate.following import followed
+
                 outcomes[position] = replace(outcome, result=followed(result, self.settled), written=True)
                 self.written.append(result.path)
         return outcomes
