@@ -1,4 +1,4 @@
-"""All texts of 30 large packages and of what is installed: no crash, no edit, no finding, exact round trips.
+"""Texts of 31 large packages and of what is installed: no crash, no edit, no finding, exact round trips.
 
     python -m tests.bench.corpora [FOLDER...] [--download 30] [--share 1.0] [--workers 2] [--seed 0] [--json]
 
