@@ -43,6 +43,7 @@ class Neighbour:
     """A place that an older migration left: `topic` tells whose, `new` is what should stand there.
 
     `can_fix`: its case has edits for it. Without, or where they are not `safe`, `why` says what to look at.
+    `later`: it still works with the release that the run is for.
     """
 
     topic: str
@@ -52,6 +53,7 @@ class Neighbour:
     can_fix: bool
     safe: bool = True
     why: str = ""
+    later: bool = False
 
 
 @dataclass(frozen=True, slots=True)

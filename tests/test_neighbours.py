@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fsdp_migrate.api import Options, migrate_source
+from fsdp_migrate.findings import Severity
 
 BRIDGE = "from megatron.bridge.training.config import ConfigContainer, DistributedInitConfig\n"
 BOTH = ("FSDP0", "FSDP2")
@@ -111,3 +112,55 @@ def test_what_may_overrule_a_base_wants_a_second_look(value: str) -> None:
     source = f"{BRIDGE}cfg.ddp.use_custom_fsdp = {value}\n".encode()
     assert not migrate_source(source, "recipe.py", Options(select=("FSDP2",))).changed
     assert migrate_source(source, "recipe.py", Options(select=("FSDP2",), unsafe=True)).changed
+
+
+RECIPE = "from megatron.bridge.recipes.llama import llama3_8b_pretrain_config as recipe\n"
+CORE = "from megatron.core.distributed import DistributedDataParallelConfig, FullyShardedDataParallel\n"
+SHARD = "from megatron_fsdp import fully_shard, fully_shard_optimizer\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "code"),
+    [
+        ("run.sh", "torchrun train.py --use-custom-fsdp\n", "FSDP202"),
+        ("run.sh", 'A="--use-custom-fsdp"\ntorchrun pretrain_gpt.py $A\ntorchrun mine.py $A\n', "FSDP202"),
+        ("run.sh", "torchrun pretrain_gpt.py --use-custom-fsdp --use-megatron-fsdp\n", "FSDP202"),
+        ("a.py", f"{CORE}DistributedDataParallelConfig(preserve_fp32_weights=True, **more)\n", "FSDP205"),
+        ("a.py", f"{CORE}DistributedDataParallelConfig((1), preserve_fp32_weights=True)\n", "FSDP205"),
+        ("a.py", f"{CORE}isinstance(m, FullyShardedDataParallel)\n", "FSDP206"),
+        ("a.py", f"{SHARD}fully_shard(m, o, grad_reduce_in_fp32=True)\n", "FSDP207"),
+        ("a.py", f"{SHARD}fully_shard_optimizer(m, o)\n", "FSDP207"),
+        ("a.py", f"{RECIPE}cfg = recipe(use_megatron_fsdp=on)\n", "FSDP208"),
+        ("a.py", f"{RECIPE}cfg: object = recipe(use_megatron_fsdp=True)\n", "FSDP208"),
+        ("a.py", f"{RECIPE}cfg = recipe(use_megatron_fsdp=True); cfg.x = 1\n", "FSDP208"),
+        ("a.py", f"{RECIPE}cfg = recipe(\n    use_megatron_fsdp=True,  # sharded\n)\n", "FSDP208"),
+    ],
+)
+def test_what_is_not_certain_is_reported_with_the_reason(path: str, source: str, code: str) -> None:
+    result = migrate_source(source.encode(), path, Options(select=("FSDP2",), unsafe=True))
+    assert [(f.code, f.fix, bool(f.why)) for f in result.findings] == [(code, None, True)]
+
+
+@pytest.mark.parametrize(("target", "severity"), [("0.6", Severity.INFO), ("main", Severity.WARNING)])
+def test_a_type_that_is_still_one_is_information(target: str, severity: Severity) -> None:
+    source = f"{CORE}isinstance(m, FullyShardedDataParallel)\n".encode()
+    result = migrate_source(source, "a.py", Options(select=("FSDP206",), target=target))
+    assert [f.severity for f in result.findings] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "if on:\r\n    cfg = recipe(\r\n        mock=True,\r\n        use_megatron_fsdp=True,\r\n    )\r\n",
+            "if on:\r\n    cfg = recipe(\r\n        mock=True,\r\n    )\r\n    cfg.ddp.use_megatron_fsdp = True\r\n",
+        ),
+        ("cfg = recipe(use_megatron_fsdp=True)", "cfg = recipe()\ncfg.ddp.use_megatron_fsdp = True"),
+        ("run(recipe(use_megatron_fsdp=False, mock=True))\n", "run(recipe(mock=True))\n"),
+    ],
+    ids=["last_of_many_lines", "end_of_file", "off"],
+)
+def test_a_keyword_leaves_the_rest_of_its_call_alone(before: str, after: str) -> None:
+    head = RECIPE.replace("\n", "\r\n") if "\r" in before else RECIPE
+    result = migrate_source(f"{head}{before}".encode(), "a.py", Options(select=("FSDP208",), unsafe=True))
+    assert (result.error, result.output.decode()) == ("", f"{head}{after}")

@@ -16,6 +16,11 @@ LAZY_INIT: Final = "lazy-init"
 EVALUATION: Final = "evaluation"
 SEQUENCE_LENGTH: Final = "sequence-length"
 CUSTOM_IMPORT: Final = "custom-import"
+CUSTOM_OPTION: Final = "custom-option"
+FP32_WEIGHTS: Final = "fp32-weights"
+FSDP_TYPE: Final = "fsdp-type"
+FULLY_SHARD: Final = "fully-shard"
+RECIPE_KEYWORD: Final = "recipe-keyword"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +79,27 @@ CLASSES: Final = {
 OLD_FOLDER: Final = "megatron.core.distributed.custom_fsdp"
 ADAPTER: Final = "megatron.core.distributed.fsdp.mcore_fsdp_adapter"
 ADAPTED: Final = "FullyShardedDataParallel"
+
+# megatron-core 0.14 took the first option away and has the second.
+OLD_OPTION: Final = "--use-custom-fsdp"
+NEW_OPTION: Final = "--use-megatron-fsdp"
+
+# megatron-core 0.17 replaced ddp's switch by a data type.
+OLD_WEIGHTS: Final = "preserve_fp32_weights"
+NEW_WEIGHTS: Final = "megatron_fsdp_main_params_dtype"
+
+# megatron-core after 0.19 makes the class a function that chooses between two classes.
+FSDP_MODULES: Final = ("megatron.core.distributed", "megatron.core.distributed.fsdp", ADAPTER)
+
+# megatron-core 0.17, megatron_fsdp/fully_shard.py: the keywords that are gone.
+SHARD_PACKAGES: Final = ("megatron_fsdp", "megatron.core.distributed.fsdp")
+SHARD_FUNCTIONS: Final = ("fully_shard", "fully_shard_model", "fully_shard_optimizer")
+NAN_KEYWORD: Final = "check_for_nan_in_grad"
+NEW_NAN_KEYWORD: Final = "report_nan_in_param_grad"
+POLICY: Final = {
+    "grad_reduce_in_fp32": "main_grads_dtype of a MixedPrecisionPolicy: torch.float32 for True, None for False",
+    "preserve_fp32_weights": "main_params_dtype of a MixedPrecisionPolicy: torch.float32 for True, None for False",
+}
+
+# megatron-bridge 0.3.1 took the parameters of its recipes away.
+RECIPES: Final = "megatron.bridge.recipes"

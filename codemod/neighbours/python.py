@@ -7,24 +7,14 @@ from collections.abc import Iterator, Sequence
 
 from fsdp_migrate.findings import Edit
 from fsdp_migrate.languages import Asked
-from fsdp_migrate.lines import Lines
-from fsdp_migrate.neighbours.names import (
-    ADAPTED,
-    ADAPTER,
-    CLASSES,
-    CUSTOM_IMPORT,
-    FIELDS,
-    OLD_FOLDER,
-    Moved,
-)
+from fsdp_migrate.neighbours.certain import Certain, is_below, is_config
+from fsdp_migrate.neighbours.names import ADAPTED, ADAPTER, CLASSES, CUSTOM_IMPORT, FIELDS, OLD_FOLDER, Moved
 from fsdp_migrate.neighbours.sighting import Sighting, sighting
 from fsdp_migrate.neighbours.words import spans
 from fsdp_migrate.overrides import literal
 from fsdp_migrate.python.project import Module
 from fsdp_migrate.python.source import Source, parse
-from fsdp_migrate.upstream import BRIDGE_PACKAGE
 
-_COMPATIBLE = frozenset({"AttributeError", "TypeError", "ImportError", "ModuleNotFoundError", "Exception"})
 _TWICE = "the new name is used here too; keep one of the two by hand"
 _PROBED = "the old name is also asked for by a string; change both by hand"
 _HANDS = "the value belongs to another class now; move it by hand"
@@ -36,22 +26,21 @@ def read(text: str, asked: Asked) -> Sequence[Sighting]:
     Raises:
         UnreadableError: it is not Python.
     """
+    from fsdp_migrate.neighbours.calls import Calls
+
     module = Module(asked.path, Source(text), parse(text))
-    return list(_Reader(module, asked.target).run())
+    return [*_Reader(module, asked.target).run(), *Calls(module, asked.target).run()]
 
 
-class _Reader:
+class _Reader(Certain):
     def __init__(self, module: Module, target: str) -> None:
-        self.module, self.source = module, module.source
-        self.lines = Lines(module.source.text)
-        nodes = list(ast.walk(module.tree))
+        super().__init__(module)
+        nodes = self.nodes
         # The library's own file: its class has the field under the old name.
         classes = [n for n in nodes if isinstance(n, ast.ClassDef) and n.name in CLASSES]
         defined = {(CLASSES[c.name][0], name) for c in classes for name in _fields(c)}
         self.rows = [row for row in FIELDS if row.holds(target) and row.old not in defined]
         self.strings = {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
-        self.is_bridge = any(_is_below(name, BRIDGE_PACKAGE) for name in module.imported)
-        self.parents = {id(c): n for n in nodes for c in ast.iter_child_nodes(n)}
         self.attributes = {
             (node.value.attr, node.attr)
             for node in nodes
@@ -59,7 +48,7 @@ class _Reader:
         }
 
     def run(self) -> Iterator[Sighting]:
-        for node in ast.walk(self.module.tree):
+        for node in self.nodes:
             match node:
                 case ast.Attribute(value=ast.Attribute()):
                     yield from self._attribute(node)
@@ -74,18 +63,18 @@ class _Reader:
         owner = node.value
         assert isinstance(owner, ast.Attribute)
         row = next((r for r in self.rows if r.old == (owner.attr, node.attr)), None)
-        if row is None or not self.is_bridge or not _is_config(owner.value) or self._is_compatible(node):
+        if row is None or not self.is_bridge or not is_config(owner.value) or self.is_compatible(node):
             return
         statement = self.parents[id(node)]
         value: object = None
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
             value = statement.value.value
-        start, end = self._name(owner)[0], self._name(node)[1]
+        start, end = self.name_of(owner)[0], self.name_of(node)[1]
         yield self._field(row, (start, end), ".".join(row.new), row.is_safe(value), self._twice(row))
 
     def _call(self, node: ast.Call) -> Iterator[Sighting]:
-        section = self._class(node.func)
-        if section is None or self._is_compatible(node):
+        section = self.section_of(node.func)
+        if section is None or self.is_compatible(node):
             return
         given = {k.arg for k in node.keywords}
         for keyword in node.keywords:
@@ -100,7 +89,7 @@ class _Reader:
             yield self._field(row, span, row.new[1] if not other else ".".join(row.new), True, why)
 
     def _import(self, node: ast.ImportFrom) -> Iterator[Sighting]:
-        if node.level or not node.module or not _is_below(node.module, OLD_FOLDER) or self._is_compatible(node):
+        if node.level or not node.module or not is_below(node.module, OLD_FOLDER) or self.is_compatible(node):
             return
         start, end = self.source.span(node)
         start = self.lines.text.index(node.module, start, end)
@@ -137,45 +126,8 @@ class _Reader:
             return _TWICE
         return _PROBED if row.old[1] in self.strings else ""
 
-    def _class(self, func: ast.expr) -> str | None:
-        """The section that a call makes, if its class is certain."""
-        if not isinstance(func, ast.Name) or func.id not in self.module.imports:
-            return None
-        origin, name = self.module.imports[func.id]
-        section, packages = CLASSES.get(name, ("", ()))
-        return section if any(_is_below(origin, package) for package in packages) else None
-
-    def _name(self, node: ast.Attribute) -> tuple[int, int]:
-        end = self.source.span(node)[1]
-        return end - len(node.attr), end
-
-    def _is_compatible(self, node: ast.AST) -> bool:
-        """Whether it stands in code that tries one name and then the other, on purpose."""
-        while (parent := self.parents.get(id(node))) is not None:
-            if isinstance(parent, ast.Try) and any(_catches(handler) for handler in parent.handlers):
-                return True
-            if isinstance(parent, ast.If) and "version" in ast.unparse(parent.test).lower():
-                return True
-            node = parent
-        return False
-
 
 def _fields(node: ast.ClassDef) -> Iterator[str]:
     for statement in node.body:
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             yield statement.target.id
-
-
-def _catches(handler: ast.ExceptHandler) -> bool:
-    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(kind is None or (isinstance(kind, ast.Name) and kind.id in _COMPATIBLE) for kind in kinds)
-
-
-def _is_config(root: ast.expr) -> bool:
-    """NeMo's strategy has a section of the same name, and so have the schemas that mirror Megatron-LM's."""
-    name = root.attr if isinstance(root, ast.Attribute) else root.id if isinstance(root, ast.Name) else ""
-    return name not in ("", "strategy", "megatron", "megatron_cfg", "mcore_config")
-
-
-def _is_below(name: str, package: str) -> bool:
-    return name == package or name.startswith(f"{package}.")

@@ -33,10 +33,11 @@ def sighting(
     *,
     safe: bool = True,
     why: str = "",
+    later: bool = False,
 ) -> Sighting:
     """A sighting; without `changes` it is only reported, and `why` says what to do by hand."""
     text = lines.text[slice(*span)]
-    seen = Neighbour(topic, lines.place(*span), text, new, bool(changes), safe, why)
+    seen = Neighbour(topic, lines.place(*span), text, new, bool(changes), safe, why, later)
     return Sighting(Case(language, "", neighbour=seen), changes)
 
 
@@ -48,6 +49,7 @@ def check(topic: str, severity: Severity, message: str) -> Callable[[Case], Iter
         if seen is None or seen.topic != topic:
             return
         said = message.format(old=" ".join(seen.old.split()), new=seen.new)
-        yield Draft(severity, said, seen.place, _RENAME if seen.can_fix else "", seen.safe, seen.why)
+        kind = Severity.INFO if seen.later else severity
+        yield Draft(kind, said, seen.place, _RENAME if seen.can_fix else "", seen.safe, seen.why)
 
     return drafts
