@@ -31,7 +31,7 @@ before main this is information only.""",
         Example(f"{_CORE}try:\n    isinstance(model, FSDP)\nexcept TypeError:\n    pass\n"),
     ),
     invalid=(
-        Example(f"{_CORE}ok = isinstance(model, FSDP)\n"),
+        Example(f"{_CORE}\nok = isinstance(model, FSDP)\n"),
         Example(f"{_CORE}ok = isinstance(model, (DDP, FSDP))\n", target="main"),
         Example(f"{_CORE}class Mine(FSDP):\n    pass\n", target="main"),
         Example(
