@@ -51,9 +51,13 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """The flag of the same root, read inside a value: ``cfg.ddp.f = cfg.dist.f or x``."""
+    """The flag of the same root, read inside a value: ``cfg.ddp.f = cfg.dist.f or x``.
+
+    `alone`: what that very section holds, as ``cfg.dist.f |= x`` takes it.
+    """
 
     section: str
+    alone: bool = False
 
 
 Atom = Symbol | Flag | bool
@@ -385,6 +389,8 @@ class _Run:
             match atom:
                 case bool():
                     parts.append(_ON if atom else _OFF)
+                case Flag(section, alone=True) if not after:
+                    parts.append(state.dist if section == "dist" else state.ddp)
                 case Flag():
                     # Reading either flag means the effective one: before the move, Bridge had set both alike.
                     parts.append(state.new if after else either(state.dist, state.ddp))

@@ -66,20 +66,20 @@ def analyse(module: Module, project: Project, target: str) -> list[PythonCase]:
     # A container whose ddp comes from a helper, or a new section over a base, decides the flag without naming it.
     hits = {source.place(m.start(), m.start()).line for m in _DECIDES.finditer(source.text)}
     foreign = _foreign(module, target)
-    shared: dict[tuple[Path, Scope], list[Site]] = {}
+    elsewhere: list[_Elsewhere] = []
     imported = environment(module.tree) if "os.environ" in source.text else []
     for scope in _scopes(module.tree, hits):
         reader = Reader(module, project, scope)
         reading = reader.read()
         if scope is not module.tree:
             reading.notes = [*imported, *reading.notes]
-        shared |= {(root, scope): stores for root, stores in _shared(reading) if stores}
+        elsewhere += _elsewhere(reading)
         for root in reading.roots():
             found = _case(module, reader, reading, root, foreign, release_of(target))
             if found is not None:
                 cases.append(found)
         loose += _loose(module.source, reading, foreign)
-    cases = [_with_scopes(found) for found in _with_bases(_with_others(cases, shared))]
+    cases = [_with_scopes(found) for found in _with_bases(_with_others(cases, elsewhere))]
     loose += [(spot, None) for spot in _definitions(module)]
     prose = tuple(_prose(module))
     loose += [(_prose_spot(module.source, span), None) for span in prose]
@@ -91,16 +91,38 @@ def analyse(module: Module, project: Project, target: str) -> list[PythonCase]:
     return cases
 
 
-def _shared(reading: Reading) -> Iterator[tuple[Path, list[Site]]]:
-    """Stores of the flag in ddp that another scope's store in dist may meet, by root: all but a plain True."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Elsewhere:
+    """A store of the flag, for the cases of other scopes that may get at the same config. `is_local` as of a case."""
+
+    root: Path
+    scope: Scope
+    site: Site
+    is_local: bool
+
+    @property
+    def is_plain(self) -> bool:
+        return isinstance(self.site.value, ast.Constant) and self.site.value.value is True
+
+    def meets(self, found: PythonCase) -> bool:
+        return self.root == found.root and self.scope is not found.scope and not found.is_local
+
+    def encloses(self, found: PythonCase) -> bool:
+        """Whether one of the two is a function inside the other one's that uses its config."""
+        if self.root != found.root or self.scope is found.scope or self.is_local == found.is_local:
+            return False
+        inner, outer = (self.scope, found.scope) if found.is_local else (found.scope, self.scope)
+        return any(node is inner for node in ast.walk(outer))
+
+
+def _elsewhere(reading: Reading) -> Iterator[_Elsewhere]:
     for root in reading.roots():
-        sites = [
-            s for s in reading.sites.values() if s.root == root and s.section == NEW_SECTION and s.value is not None
-        ]
-        yield root, [s for s in sites if not (isinstance(s.value, ast.Constant) and s.value.value is True)]
+        for site in reading.sites.values():
+            if site.root == root and site.value is not None and site.section in (OLD_SECTION, NEW_SECTION):
+                yield _Elsewhere(root, reading.scope, site, _is_local(reading, root))
 
 
-def _with_others(cases: list[PythonCase], shared: dict[tuple[Path, Scope], list[Site]]) -> list[PythonCase]:
+def _with_others(cases: list[PythonCase], elsewhere: Sequence[_Elsewhere]) -> list[PythonCase]:
     """Refuse to move a store into a config that another scope of the file gets at by the same name.
 
     A closure, a method or a module's variable: the order in which the scopes run is not known, and old Bridge OR-ed
@@ -108,18 +130,20 @@ def _with_others(cases: list[PythonCase], shared: dict[tuple[Path, Scope], list[
     """
     judged = []
     for found in cases:
-        others = [
-            stores[0]
-            for (root, scope), stores in shared.items()
-            if root == found.root and scope is not found.scope and not found.is_local
-        ]
-        if others and not found.case.refusal and any(found.case.flags(OLD_SECTION)):
+        new = [e.site for e in elsewhere if e.meets(found) and e.site.section == NEW_SECTION and not e.is_plain]
+        inside = [e.site for e in elsewhere if e.encloses(found)]
+        if found.case.refusal or not any(found.case.flags(OLD_SECTION)):
+            judged.append(found)
+            continue
+        why = ""
+        if inside:
+            why = f"line {inside[0].node.lineno} stores the flag of the same config in another function; move both by hand"
+        elif new:
             why = (
-                f"line {others[0].node.lineno} stores {spell(found.root)}.{NEW_SECTION}.{FLAG} of the same config, and "
+                f"line {new[0].node.lineno} stores {spell(found.root)}.{NEW_SECTION}.{FLAG} of the same config, and "
                 "old Bridge OR-ed the two; decide in one place"
             )
-            found = replace(found, case=replace(found.case, refusal=why))
-        judged.append(found)
+        judged.append(replace(found, case=replace(found.case, refusal=why)) if why else found)
     return judged
 
 

@@ -526,7 +526,7 @@ class Reader:
                 return items
             flag = self.flag_value(s.value, root)
             can = frozenset({"rename", "after"}) if section == OLD_SECTION else frozenset({"after"})
-            return [*items, (root, plan.Store(site.id, section, (plan.Flag(section), *flag), can))]
+            return [*items, (root, plan.Store(site.id, section, (plan.Flag(section, alone=True), *flag), can))]
         path = self.path(target)
         self.note(path, None)
         if path is not None:
@@ -580,9 +580,10 @@ class Reader:
         if flag is None or source is None or len(targets) != 1:
             return None
         root, section = source
-        if section == NEW_SECTION:
+        is_same = self.target_path(targets[0]) == (*root, section) and len(value.keywords) == 1
+        if section == NEW_SECTION and not is_same:
             return None
-        if self.target_path(targets[0]) != (*root, OLD_SECTION) or len(value.keywords) > 1:
+        if not is_same:
             self.block_root(root, value, "replace() sets the flag together with others; move it to ddp by hand")
             return self.events(value)
         items = self.events(flag.value)
@@ -590,7 +591,8 @@ class Reader:
         if site.guarded:
             return items
         stored = self.flag_value(flag.value, root)
-        return [*items, (root, plan.Store(site.id, section, stored, _can(stored) - {"set", "or"}))]
+        can = _can(stored) - {"set", "or"} if section == OLD_SECTION else frozenset({"after"})
+        return [*items, (root, plan.Store(site.id, section, stored, can))]
 
     # ── Sections and containers ─────────────────────────────────────────────────────────────────────────────────────
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fsdp_migrate.api import migrate_source
+from tests.fuzzing import share
 
 hydra = pytest.importorskip("hydra.core.override_parser.overrides_parser")
 
@@ -124,7 +125,7 @@ def collected(draw: st.DrawFn) -> str:
 SCRIPTS = st.lists(st.one_of(command(), array(), collected()), min_size=1, max_size=2).map("\n\n".join)
 
 
-@settings(max_examples=90, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@share(0.01)
 @given(script=SCRIPTS)
 def test_the_programs_get_the_same(script: str, stand_ins: Path) -> None:
     result = migrate_source(script.encode(), "run.sh")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fsdp_migrate.api import migrate_source
+from tests.fuzzing import share
 
 COMPANIONS = {
     ("ddp", "data_parallel_sharding_strategy"): "optim_grads_params",
@@ -102,7 +103,7 @@ def meaning(data: Any) -> Any:
     return merged
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@share(0.15)
 @given(files())
 def test_the_loaded_files_differ_by_the_move_alone(text: str) -> None:
     before = [meaning(d) for d in yaml.safe_load_all(text)]

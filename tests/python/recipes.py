@@ -6,6 +6,7 @@ A recipe is executed twice: as it was, where Bridge computes ``dist OR ddp``, an
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import product
 from types import SimpleNamespace
@@ -22,7 +23,7 @@ values = st.sampled_from(["True", "True", "False", "e.a", "e.b", "e.a or e.b", "
 
 @st.composite
 def simple(draw: st.DrawFn) -> list[str]:
-    kind = draw(st.integers(0, 25))
+    kind = draw(st.integers(0, 37))
     value = draw(values)
     if kind < 7:
         return [f"cfg.dist.use_megatron_fsdp = {value}"]
@@ -44,6 +45,19 @@ def simple(draw: st.DrawFn) -> list[str]:
         23: ['cfg.ddp.data_parallel_sharding_strategy = "optim"'],
         24: [f"cfg.dist.use_megatron_fsdp = cfg.ddp.use_megatron_fsdp = {value}"],
         25: ['setattr(cfg.dist, "use_megatron_fsdp", True)'],
+        26: [f"cfg.dist.use_megatron_fsdp |= {value}"],
+        27: [f"cfg.dist = replace(cfg.dist, use_megatron_fsdp={value})"],
+        28: [f"x, cfg.dist.use_megatron_fsdp = 1, {value}"],
+        29: [f"look(cfg); cfg.dist.use_megatron_fsdp = {value}"],
+        30: [f"cfg.dist = Dist(use_megatron_fsdp={value}, timeout=1)"],
+        31: [f"cfg.ddp = DDP(use_megatron_fsdp={value})"],
+        32: ["def inner():", f"    cfg.dist.use_megatron_fsdp = {value}", "inner()"],
+        33: ["c = other(e)"],
+        34: ["(cfg).dist.use_megatron_fsdp = \\", f"    {value}"],
+        # Other people's switches of the same name.
+        35: ["model.use_megatron_fsdp = True", 'keywords["use_megatron_fsdp"] = True'],
+        36: ["trainer.strategy.ddp.use_megatron_fsdp = True", "get_model(use_megatron_fsdp=False)"],
+        37: ["if hasattr(cfg.dist, 'other'): cfg.dist.use_megatron_fsdp = True"],
     }
     return options[kind]
 
@@ -54,7 +68,7 @@ def indent(lines: list[str]) -> list[str]:
 
 @st.composite
 def compound(draw: st.DrawFn, inner: st.SearchStrategy[list[str]]) -> list[str]:
-    kind = draw(st.integers(0, 5))
+    kind = draw(st.integers(0, 8))
     number = draw(st.integers(0, 5))
     body = draw(st.lists(inner, min_size=1, max_size=2))
     flat = [line for part in body for line in part]
@@ -64,6 +78,12 @@ def compound(draw: st.DrawFn, inner: st.SearchStrategy[list[str]]) -> list[str]:
             orelse = [line for part in draw(st.lists(inner, min_size=1, max_size=2)) for line in part]
             lines += ["else:", *indent(orelse)]
         return lines
+    if kind == 6:
+        return [f"match cond({number}):", "    case True:", *indent(indent(flat)), "    case _:", "        look(None)"]
+    if kind == 7:
+        return ["with manager() as x:", *indent(flat)]
+    if kind == 8:
+        return ["try:", f"    fail({number})", "except ValueError:", *indent(flat), "finally:", "    look(None)"]
     if kind == 3:
         return [f"for _ in range(count({number})):", *indent(flat)]
     if kind == 4:
@@ -80,6 +100,51 @@ def functions(draw: st.DrawFn, name: str = "recipe", start: str = "base(e)") -> 
     head = [f"def {name}(e):", f"    cfg = {start}", "    c = cfg", "    d = cfg.dist"]
     lines = [*head, *indent(body), "    return cfg"]
     return "\n".join(lines) + "\n"
+
+
+@st.composite
+def small_functions(draw: st.DrawFn, name: str = "recipe", start: str = "base(e)") -> str:
+    """Few statements, of which one may have a block, with comments."""
+    parts = draw(st.lists(simple(), min_size=1, max_size=3))
+    if draw(st.booleans()):
+        parts.insert(draw(st.integers(0, len(parts))), draw(compound(simple())))
+    lines = [line for part in parts for line in part]
+    for _ in range(draw(st.integers(0, 2))):
+        at = draw(st.integers(0, len(lines) - 1))
+        if not lines[at].endswith("\\"):
+            lines[at] += draw(st.sampled_from(["  # why", "  # dist stays", " #"]))
+    head = [f"def {name}(e):", f"    cfg = {start}", "    c = cfg", "    d = cfg.dist"]
+    return "\n".join([*head, *indent(lines), "    return cfg", ""])
+
+
+@st.composite
+def containers(draw: st.DrawFn) -> str:
+    """A config that is made here, its sections in the call or in variables."""
+    dist, ddp = (
+        draw(values),
+        draw(st.sampled_from(["", "overlap=1", "use_megatron_fsdp=True", "use_megatron_fsdp=e.a"])),
+    )
+    checkpoint = draw(st.sampled_from(["Checkpoint()", 'Checkpoint(ckpt_format="torch_dist")']))
+    old, new = f"Dist(use_megatron_fsdp={dist})", f"DDP({ddp})"
+    lines = []
+    if draw(st.booleans()):
+        lines, old, new = [f"dist = {old}", f"ddp = {new}"], "dist", "ddp"
+        lines = draw(st.permutations(lines))
+    lines = [*lines, f"cfg = ConfigContainer(dist={old}, ddp={new}, checkpoint={checkpoint})"]
+    lines += [
+        line for part in draw(st.lists(simple(), max_size=2)) for line in part if "c." not in line and "d." not in line
+    ]
+    return "\n".join(["def recipe(e):", *indent(lines), "    return cfg", ""])
+
+
+@st.composite
+def small_modules(draw: st.DrawFn) -> str:
+    kind = draw(st.integers(0, 5))
+    if kind == 0:
+        return draw(containers())
+    if kind == 1:
+        return draw(small_functions("shared")) + "\n\n" + draw(small_functions("recipe", "shared(e)"))
+    return draw(small_functions())
 
 
 @st.composite
@@ -146,7 +211,25 @@ class World:
             self.seen.append("called")
             return bool(e.a)
 
+        def container(**sections: Any) -> SimpleNamespace:
+            return SimpleNamespace(train=SimpleNamespace(), **sections)
+
+        def checkpoint(**keywords: Any) -> SimpleNamespace:
+            return SimpleNamespace(**({"ckpt_format": "torch_dist"} | keywords))
+
+        def replace(section: SimpleNamespace, **changed: Any) -> SimpleNamespace:
+            return SimpleNamespace(**(vars(section) | changed))
+
         return {
+            "ConfigContainer": container,
+            "Checkpoint": checkpoint,
+            "CheckpointConfig": checkpoint,
+            "replace": replace,
+            "manager": nullcontext,
+            "model": SimpleNamespace(),
+            "keywords": {},
+            "trainer": SimpleNamespace(strategy=SimpleNamespace(ddp=SimpleNamespace())),
+            "get_model": lambda **_: None,
             "base": lambda e: self.config(self.base_dist, self.base_ddp),
             "other": lambda e: self.config(self.base_dist, self.base_ddp),
             "cond": lambda n: self.conditions[n],

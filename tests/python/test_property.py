@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fsdp_migrate.api import migrate_source
+from tests.fuzzing import share
 from tests.python import recipes
 
 PREAMBLE = (
     "from megatron.bridge.training.config import DistributedDataParallelConfig as DDP\n"
-    "from megatron.bridge.training.config import DistributedInitConfig as Dist\n\n\n"
+    "from megatron.bridge.training.config import DistributedInitConfig as Dist\n"
+    "from megatron.bridge.training.config import CheckpointConfig as Checkpoint, ConfigContainer\n"
+    "from dataclasses import replace\n\n\n"
 )
 
 
 def _without_imports(text: str) -> str:
-    return "\n".join(line for line in text.split("\n") if not line.startswith("from megatron"))
+    return "\n".join(line for line in text.split("\n") if not line.startswith("from "))
 
 
 def check(text: str) -> str:
@@ -55,13 +58,19 @@ def dist_decided(text: str) -> bool:
     return "ddp.use_megatron_fsdp" not in text and "cfg.ddp =" not in text and "DDP(" not in text
 
 
-@settings(max_examples=250, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@share(0.75)
+@given(recipes.small_modules())
+def test_small_recipes_mean_the_same(text: str) -> None:
+    check(text)
+
+
+@share(0.01)
 @given(recipes.modules())
 def test_generated_recipes_mean_the_same(text: str) -> None:
     check(text)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@share(0.04)
 @given(st.lists(recipes.simple(), min_size=1, max_size=4))
 def test_straight_lines_are_migrated_or_refused_for_a_reason(lines: list[list[str]]) -> None:
     body = [line for part in lines for line in part]
