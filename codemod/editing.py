@@ -11,6 +11,7 @@ import os
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -112,6 +113,20 @@ def analyse(source: bytes, path: str, options: Options, *, frozen_path: str = ""
         findings = tuple(replace(f, fix=None) for f in result.findings)
         result = replace(result, output=source, findings=findings, fixed=())
     return Analysis(result, decoded(path, source), options)
+
+
+def analyse_text(text: str, path: str, options: Options) -> Analysis:
+    """Look at a text that an editor holds. Places count its characters, whatever encoding its first lines declare."""
+    source = text.encode("utf-8", "surrogatepass")
+    if decoded(path, source) != text:
+        # An editor has decoded the file already: UTF-8 read as Latin-1, say, would shift every edit behind an umlaut.
+        with suppress(ValueError):  # Characters that its encoding lacks: no fix then, see below.
+            source = encoded(path, text.encode("ascii", "replace"), text)
+    analysis = analyse(source, path, options)
+    if analysis.text == text:
+        return analysis
+    error = "is not what its declared encoding makes of it: change the declaration"
+    return Analysis(Result(path, source, source, error=error), text, options)
 
 
 def decoded(path: str, source: bytes) -> str:

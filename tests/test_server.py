@@ -186,6 +186,32 @@ def test_a_place_behind_a_character_beyond_the_first_plane_is_in_utf_16(tmp_path
     drive(tmp_path, test)
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
+def test_an_edit_is_not_shifted_by_the_encoding_that_a_file_declares(tmp_path: Path, encoding: str) -> None:
+    text = f"# -*- coding: {encoding} -*-\n{RECIPE.replace(chr(0x1F600), 'é' * 3)}"
+    path = tmp_path / "recipe.py"
+
+    async def test(client: Client) -> None:
+        [moved] = [d for d in await client.open(path, text) if d.code == "FSDP001"]
+        actions = await client.actions(path, moved.range)
+        preferred = next(action for action in actions if action.is_preferred)
+        exempt = next(action for action in actions if action.title.startswith("Exempt"))
+        assert 'x = "ééé"; cfg.ddp.use_megatron_fsdp = True\n' in client.applied(preferred, path)
+        assert 'x = "ééé"; cfg.dist.use_megatron_fsdp = True  # fsdp-migrate: ignore[' in client.applied(exempt, path)
+
+    drive(tmp_path, test)
+
+
+def test_a_character_that_the_declared_encoding_lacks_stops_every_fix(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.py"
+
+    async def test(client: Client) -> None:
+        assert await client.open(path, f"# -*- coding: latin-1 -*-\n{RECIPE}") == []
+        assert await client.actions(path, lsp.Range(lsp.Position(6, 20), lsp.Position(6, 20))) == []
+
+    drive(tmp_path, test)
+
+
 def test_typing_gives_diagnostics_and_never_a_crash(tmp_path: Path) -> None:
     path = tmp_path / "recipe.py"
 

@@ -16,7 +16,7 @@ from pygls.workspace import TextDocument
 
 from fsdp_migrate import __version__
 from fsdp_migrate.api import Options
-from fsdp_migrate.editing import Analysis, Positions, analyse, fixes_of
+from fsdp_migrate.editing import Analysis, Positions, analyse_text, fixes_of
 from fsdp_migrate.findings import Applicability, Edit, Finding, Severity
 from fsdp_migrate.reference import of_code
 from fsdp_migrate.server.notebooks import Cell, Notebook, laid_out, sources
@@ -109,10 +109,6 @@ def _options(server: Server, path: str) -> Options:
         return Chosen(server.state.given, isolated=True).options(path)
 
 
-def _analyse(path: str, text: str, options: Options) -> Analysis:
-    return analyse(text.encode("utf-8", "surrogatepass"), path, options)
-
-
 async def _analysed(server: Server, uri: str) -> Analysis:
     """The analysis of a text as it is now."""
     document = server.workspace.get_text_document(uri)
@@ -121,7 +117,7 @@ async def _analysed(server: Server, uri: str) -> Analysis:
         return known[1]
     path = _path(document)
     loop = asyncio.get_running_loop()
-    analysis = await loop.run_in_executor(server.worker, _analyse, path, document.source, _options(server, path))
+    analysis = await loop.run_in_executor(server.worker, analyse_text, document.source, path, _options(server, path))
     server.state.latest[uri] = document.version, analysis
     return analysis
 
@@ -217,7 +213,7 @@ async def _analysed_notebook(server: Server, uri: str) -> tuple[Notebook, Analys
         return None
     path = _notebook_path(uri)
     loop = asyncio.get_running_loop()
-    analysis = await loop.run_in_executor(server.worker, _analyse, path, notebook.text, _options(server, path))
+    analysis = await loop.run_in_executor(server.worker, analyse_text, notebook.text, path, _options(server, path))
     return notebook, analysis
 
 
