@@ -53,7 +53,8 @@ def output_fails(error: BaseException | None = None) -> bool:
     # Without a buffer (PYTHONUNBUFFERED) only the error tells. Files have names.
     failed = isinstance(error, OSError) and error.filename is None and error.errno in _FULL
     try:
-        sys.stdout.flush()
+        if not sys.stdout.closed:  # The language server's library closes it when it ends.
+            sys.stdout.flush()
     except OSError:
         failed = True
     if failed:

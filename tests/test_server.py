@@ -329,17 +329,19 @@ def test_an_open_notebook_is_fixed_cell_by_cell(tmp_path: Path) -> None:
     drive(tmp_path, test)
 
 
-def test_the_server_ends_with_its_client(tmp_path: Path) -> None:
-    server = subprocess.Popen(
-        [sys.executable, "-m", "fsdp_migrate", "lsp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path
-    )
-    assert server.stdin is not None
-    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"capabilities": {}, "processId": None}}
-    body = json.dumps(request)
-    server.stdin.write(f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
-    server.stdin.flush()
-    assert server.stdout is not None
-    assert server.stdout.readline().startswith(b"Content-Length")
-    server.stdin.close()
-    assert server.wait(60) is not None
-    server.stdout.close()
+def message(**content: object) -> bytes:
+    body = json.dumps({"jsonrpc": "2.0", **content})
+    return f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
+
+
+@pytest.mark.parametrize(
+    "farewell",
+    [b"", message(id=2, method="shutdown") + message(method="exit")],
+    ids=["client_is_gone", "shutdown_and_exit"],
+)
+def test_the_server_ends_with_its_client(tmp_path: Path, farewell: bytes) -> None:
+    hello = message(id=1, method="initialize", params={"capabilities": {}, "processId": None})
+    command = [sys.executable, "-m", "fsdp_migrate", "lsp"]
+    done = subprocess.run(command, input=hello + farewell, capture_output=True, cwd=tmp_path, timeout=60, check=False)
+    assert done.stdout.startswith(b"Content-Length")
+    assert (done.returncode, done.stderr) == (0, b"")
