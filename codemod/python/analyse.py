@@ -137,7 +137,8 @@ def _with_others(cases: list[PythonCase], elsewhere: Sequence[_Elsewhere]) -> li
             continue
         why = ""
         if inside:
-            why = f"line {inside[0].node.lineno} stores the flag of the same config in another function; move both by hand"
+            line = inside[0].node.lineno
+            why = f"line {line} stores the flag of the same config in another function; move both by hand"
         elif new:
             why = (
                 f"line {new[0].node.lineno} stores {spell(found.root)}.{NEW_SECTION}.{FLAG} of the same config, and "

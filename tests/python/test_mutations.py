@@ -25,7 +25,14 @@ SOWN = (
     "cfg = ConfigContainer(dist=DistributedInitConfig(use_megatron_fsdp=True), ddp=DistributedDataParallelConfig())",
     "words = ['dist.use_megatron_fsdp=true', 'ddp.use_megatron_fsdp=false']",
 )
-OURS = ("use_megatron_fsdp", "data_parallel_sharding_strategy", "average_in_collective", "ckpt_format", "pass")
+OURS = (
+    "DistributedInitConfig",
+    "use_megatron_fsdp",
+    "data_parallel_sharding_strategy",
+    "average_in_collective",
+    "ckpt_format",
+    "pass",
+)
 
 
 def sown(seed: int) -> tuple[str, str]:
@@ -54,6 +61,10 @@ def test_only_lines_of_the_flag_change(seed: int, unsafe: bool) -> None:
     except SyntaxError:
         return  # what was sown does not stand there, in front of an elif for example
     result = migrate_source(text.encode(), name, Options(unsafe=unsafe))
+    if "a second run" in result.error:
+        # Containers made in a loop, over an outer config of the same name: refused as a whole.
+        assert result.output == text.encode()
+        return
     assert not result.error
     after = result.output.decode()
     ast.parse(after)
