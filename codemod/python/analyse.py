@@ -79,7 +79,8 @@ def analyse(module: Module, project: Project, target: str) -> list[PythonCase]:
             if found is not None:
                 cases.append(found)
         loose += _loose(module.source, reading, foreign)
-    cases = [_with_scopes(found) for found in _with_bases(_with_others(cases, elsewhere))]
+    cases = [_without_closures(module.tree, found) for found in _with_others(cases, elsewhere)]
+    cases = [_with_scopes(found) for found in _with_bases(cases)]
     loose += [(spot, None) for spot in _definitions(module)]
     prose = tuple(_prose(module))
     loose += [(_prose_spot(module.source, span), None) for span in prose]
@@ -146,6 +147,25 @@ def _with_others(cases: list[PythonCase], elsewhere: Sequence[_Elsewhere]) -> li
             )
         judged.append(replace(found, case=replace(found.case, refusal=why)) if why else found)
     return judged
+
+
+def _without_closures(tree: ast.Module, found: PythonCase) -> PythonCase:
+    """Refuse to move a store into a config of an enclosing function that puts other sections into it."""
+    if found.is_local or found.case.refusal or not any(found.case.flags(OLD_SECTION)):
+        return found
+    for outer in ast.walk(tree):
+        if not isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef) or outer is found.scope:
+            continue
+        nodes = list(ast.walk(outer))
+        if not any(node is found.scope for node in nodes):
+            continue
+        inner = set(map(id, ast.walk(found.scope)))
+        for node in nodes:
+            is_section = isinstance(node, ast.Attribute) and node.attr in (OLD_SECTION, NEW_SECTION)
+            if is_section and isinstance(node.ctx, ast.Store) and id(node) not in inner:
+                why = f"line {node.lineno} puts another section into a config of the enclosing function; move both by hand"
+                return replace(found, case=replace(found.case, refusal=why))
+    return found
 
 
 def _with_scopes(found: PythonCase) -> PythonCase:

@@ -587,10 +587,13 @@ class Reader:
             self.block_root(root, value, "replace() sets the flag together with others; move it to ddp by hand")
             return self.events(value)
         items = self.events(flag.value)
+        self.note((*root, section, FLAG), flag.value)
         site = self.site("replace", root, section, targets[0], owner=value, value=flag.value)
         if site.guarded:
             return items
         stored = self.flag_value(flag.value, root)
+        # What else names the section still names the object before.
+        self.bind((*root, section), None)
         can = _can(stored) - {"set", "or"} if section == OLD_SECTION else frozenset({"after"})
         return [*items, (root, plan.Store(site.id, section, stored, can))]
 

@@ -103,7 +103,7 @@ def meaning(data: Any) -> Any:
     return merged
 
 
-@share(0.15)
+@share(0.025)
 @given(files())
 def test_the_loaded_files_differ_by_the_move_alone(text: str) -> None:
     before = [meaning(d) for d in yaml.safe_load_all(text)]

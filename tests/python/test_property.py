@@ -25,6 +25,10 @@ def check(text: str) -> str:
     """Migrate and compare in every world. Returns how the migration ended."""
     source = (PREAMBLE + text).encode()
     result = migrate_source(source, "recipe.py")
+    if "a second run" in result.error:
+        # The tool does not trust its own result and leaves the file as it is.
+        assert result.output == source
+        return "refused"
     assert not result.error, result.error + "\n" + text
     codes = {f.code for f in result.findings}
     if "FSDP020" in codes:
@@ -58,7 +62,7 @@ def dist_decided(text: str) -> bool:
     return "ddp.use_megatron_fsdp" not in text and "cfg.ddp =" not in text and "DDP(" not in text
 
 
-@share(0.75)
+@share(0.9)
 @given(recipes.small_modules())
 def test_small_recipes_mean_the_same(text: str) -> None:
     check(text)
