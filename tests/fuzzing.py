@@ -1,4 +1,4 @@
-"""How many examples the generated tests run: $FSDP_MIGRATE_FUZZ in all, 10,000 by default and then always the same."""
+"""How many examples the generated tests run: parts of $FSDP_MIGRATE_FUZZ, by default of 10,000 and always the same."""
 
 from __future__ import annotations
 

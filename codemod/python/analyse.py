@@ -161,9 +161,10 @@ def _without_closures(tree: ast.Module, found: PythonCase) -> PythonCase:
             continue
         inner = set(map(id, ast.walk(found.scope)))
         for node in nodes:
-            is_section = isinstance(node, ast.Attribute) and node.attr in (OLD_SECTION, NEW_SECTION)
-            if is_section and isinstance(node.ctx, ast.Store) and id(node) not in inner:
-                why = f"line {node.lineno} puts another section into a config of the enclosing function; move both by hand"
+            if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
+                continue
+            if node.attr in (OLD_SECTION, NEW_SECTION) and id(node) not in inner:
+                why = f"line {node.lineno} puts another section into it, outside this function; move both by hand"
                 return replace(found, case=replace(found.case, refusal=why))
     return found
 

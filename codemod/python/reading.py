@@ -459,6 +459,9 @@ class Reader:
             return []
         flag = self.flag_value(value, root)
         can = _can(flag)
+        if self.once is not None and self.once[0] is value and _has_call(value) and section == NEW_SECTION:
+            # The call of a chain must still be made: this target keeps it.
+            can &= {"after"}
         if isinstance(target.value, ast.Name) and target.value.id in self.attached:
             # The container that will hold the section does not exist yet.
             can -= {"rename", "after"}
@@ -1198,6 +1201,10 @@ def _can(value: plan.Expression) -> frozenset[str]:
     every = frozenset({"delete", "rename", "set", "or", "after"})
     calls = any(isinstance(atom, plan.Symbol) and not atom.pure for atom in value)
     return every - {"delete"} if calls else every
+
+
+def _has_call(value: ast.expr) -> bool:
+    return any(isinstance(node, ast.Call | ast.Await | ast.Yield | ast.YieldFrom) for node in ast.walk(value))
 
 
 def _within(module: str, package: str) -> bool:
