@@ -55,11 +55,10 @@ class Patch:
 
     def _finish(self) -> Iterator[Edit]:
         waiting = dict(self.new)
+        self._take_blank_end()
         for first, last in self._runs():
             inside = [line for n in range(first, last + 1) for line in waiting.pop(n, [])]
             ends_file = not self.text[: self.lines[last][1]].endswith("\n")
-            while ends_file and first > 1 and self._blank(first - 1) and first - 1 not in waiting:
-                first -= 1
             start, end = self.lines[first][0], self.lines[last][1]
             if not inside and self._blank(first - 1) and self._blank(last + 1):
                 # Two blank lines would be left where one was.
@@ -77,6 +76,16 @@ class Patch:
                 yield Edit(end, end, "".join(line + self.feed for line in lines))
             else:
                 yield Edit(end, end, "".join(self.feed + line for line in lines))
+
+    def _take_blank_end(self) -> None:
+        """Blank lines before a last line that goes and has no line end go with it."""
+        if self.text.endswith("\n"):
+            return
+        number = len(self.lines) - 1
+        while number > 1 and number in self.gone:
+            number -= 1
+            if self._blank(number) and number not in self.new:
+                self.gone.add(number)
 
     def _runs(self) -> Iterator[tuple[int, int]]:
         first = None

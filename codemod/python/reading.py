@@ -555,7 +555,12 @@ class Reader:
                     items.append((root, plan.Store(site.id, section, (symbol,), can)))
             elif path is not None:
                 items.append(plan.Touch(self.new(), frozenset({".".join(path)})))
-                if isinstance(node, ast.Name):
+                if isinstance(node, ast.Attribute) and len(path) > 1 and path[-1] in (OLD_SECTION, NEW_SECTION):
+                    self.block_root(
+                        path[:-1], node, f"{path[-1]} is bound together with others; bind each on its own line"
+                    )
+                    self.bind(path, None)
+                elif isinstance(node, ast.Name):
                     items.append((path, plan.Root(self.new())))
                     self.bind((node.id,), None)
         return items
@@ -973,7 +978,8 @@ class Reader:
             self._orphan(node)
         elif any(k.arg == FLAG for k in node.keywords):
             self._flag_keyword(node)
-        self._walk(node.func, items) if isinstance(node.func, ast.Attribute | ast.Call | ast.Subscript) else None
+        if not isinstance(node.func, ast.Name):
+            self._walk(node.func, items)
         for argument in (*node.args, *(k.value for k in node.keywords)):
             self._walk(argument, items)
         self._passes(node, items)

@@ -75,7 +75,8 @@ def document(draw: st.DrawFn) -> str:
 @st.composite
 def files(draw: st.DrawFn) -> str:
     text = "\n---\n".join(draw(st.lists(document(), min_size=1, max_size=2)))
-    text += draw(st.sampled_from(["", "\n", "\n\n# end\n"]))
+    # A line behind a block of text without a line end would give it one, and is refused.
+    text += draw(st.sampled_from(["\n" if text.endswith("lines") else "", "\n", "\n\n# end\n"]))
     return text.replace("\n", draw(st.sampled_from(["\n", "\n", "\r\n"])))
 
 
@@ -103,7 +104,7 @@ def meaning(data: Any) -> Any:
     return merged
 
 
-@share(0.025)
+@share(0.2)
 @given(files())
 def test_the_loaded_files_differ_by_the_move_alone(text: str) -> None:
     before = [meaning(d) for d in yaml.safe_load_all(text)]
