@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from fsdp_migrate.cases import Case, Draft, Example
 from fsdp_migrate.findings import Place, Severity
 from fsdp_migrate.transforms.plan import UNKNOWN
-from fsdp_migrate.upstream import AVERAGE, CKPT_FORMAT, COMPANIONS, FLAG, NEW_SECTION, OLD_SECTION, STRATEGY, TARGETS
+from fsdp_migrate.upstream import COMPANIONS, FLAG, NEW_SECTION, OLD_SECTION, TARGETS
 
 NO_FIX: Final = object()
 
@@ -180,20 +180,14 @@ _LANGUAGES = ("python", "yaml", "shell")
 _COMPLETE = {f"{NEW_SECTION}.{FLAG}": True, **COMPANIONS}
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+def _whole(values: Mapping[str, object]) -> dict[str, object]:
     """Settings over a config that has FSDP on and all that it needs, unless they say otherwise."""
-
-    values: Mapping[str, object] = field(default_factory=dict)
-
-    @property
-    def whole(self) -> dict[str, object]:
-        return {**_COMPLETE, **self.values}
+    return {**_COMPLETE, **values}
 
 
 def examples(*given: Mapping[str, object], languages: Sequence[str] = _LANGUAGES) -> tuple[Example, ...]:
     """The same settings in every language. Fixes of conflicts are unsafe, so nothing is changed."""
-    wholes = [Settings(values).whole for values in given]
+    wholes = [_whole(values) for values in given]
     return tuple(Example(_WRITERS[language](whole), None, language) for whole in wholes for language in languages)
 
 
@@ -204,7 +198,7 @@ def for_release(target: str, given: Sequence[Example]) -> tuple[Example, ...]:
 
 def traced(*given: Mapping[str, object]) -> tuple[Example, ...]:
     """Settings that only a traced recipe has, as JSON: what is not there has its class's default."""
-    return tuple(Example(json.dumps(Settings(values).whole), None, "traced") for values in given)
+    return tuple(Example(json.dumps(_whole(values)), None, "traced") for values in given)
 
 
 def _python(settings: Mapping[str, object]) -> str:
@@ -235,5 +229,3 @@ def _shell(settings: Mapping[str, object]) -> str:
 
 
 _WRITERS: Mapping[str, Callable[[Mapping[str, object]], str]] = {"python": _python, "yaml": _yaml, "shell": _shell}
-
-__all__ = ["AVERAGE", "CKPT_FORMAT", "STRATEGY", "Config", "Conflict", "Known", "check", "examples", "traced"]

@@ -106,10 +106,10 @@ class Analysis:
         return tuple(_difference(self.text, decoded(done.path, done.output))) if done.changed else ()
 
 
-def analyse(source: bytes, path: str, options: Options, *, frozen_path: str = "") -> Analysis:
+def analyse(source: bytes, path: str, options: Options) -> Analysis:
     """Look at a text. One that is history, or generated, has findings but no fixes."""
     result = migrate_source(source, path, options)
-    if result.error or frozen_reason(frozen_path or path, source):
+    if result.error or frozen_reason(path, source):
         findings = tuple(replace(f, fix=None) for f in result.findings)
         result = replace(result, output=source, findings=findings, fixed=())
     return Analysis(result, decoded(path, source), options)

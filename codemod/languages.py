@@ -111,13 +111,15 @@ _COMMENTED = {
     "python": "fsdp_migrate.python.comments",
     "shell": "fsdp_migrate.shell.comments",
     "yaml": "fsdp_migrate.config.yaml_comments",
-    "json": "fsdp_migrate.config.json_comments",
-    "toml": "fsdp_migrate.config.toml_comments",
+    "json": "fsdp_migrate.config.comments:JSON",
+    "toml": "fsdp_migrate.config.comments:TOML",
     "text": "fsdp_migrate.documents.comments",
 }
 
 
 def commented(language: str) -> Commented:
-    """The module that knows the comments of this language."""
-    module: Commented = import_module(_COMMENTED[language])
-    return module
+    """The module, or the object in one, that knows the comments of this language."""
+    name, _, attribute = _COMMENTED[language].partition(":")
+    module = import_module(name)
+    knows: Commented = getattr(module, attribute) if attribute else module
+    return knows

@@ -77,6 +77,10 @@ class Listed:
         """Where an edit of the file is."""
         return self.lines.place(edit.start, edit.end)
 
+    def advice(self, finding: Finding) -> str:
+        """What fixes it, or why nothing does."""
+        return "fixable: run fsdp-migrate --write" if self.is_fixed(finding) else self.why(finding)
+
     def why(self, finding: Finding) -> str:
         """Why it is not fixed, in sentences."""
         return "; ".join(reasons(self.outcome, finding))

@@ -27,7 +27,7 @@ def render(outcomes: Iterable[Outcome], totals: Totals) -> Iterator[str]:
             where = f"file={file},line={place.line},endLine={place.end_line}"
             if place.line == place.end_line:
                 where += f",col={place.column},endColumn={place.end_column}"
-            why = "fixable: run fsdp-migrate --write" if listed.is_fixed(finding) else listed.why(finding)
+            why = listed.advice(finding)
             text = f"{finding.message} ({why})" if why else finding.message
             yield f"::{_LEVELS[finding.severity]} {where},title={finding.code}::{_data(text)}\n"
 

@@ -38,10 +38,9 @@ def _cases(listed: Listed) -> Iterator[str]:
 
 def _outcome(listed: Listed, finding: Finding) -> str:
     text = neutral(finding.message)
-    fixed = listed.is_fixed(finding)
-    if finding.severity is Severity.INFO and not fixed:
+    if finding.severity is Severity.INFO and not listed.is_fixed(finding):
         return f"<system-out>{escape(text)}</system-out>"
-    why = "fixable: run fsdp-migrate --write" if fixed else neutral(listed.why(finding))
+    why = neutral(listed.advice(finding))
     return f'<failure type="{finding.severity.value}" message={quoteattr(text)}>{escape(why)}</failure>'
 
 

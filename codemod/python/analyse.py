@@ -113,7 +113,17 @@ class _Elsewhere:
         if self.root != found.root or self.scope is found.scope or self.is_local == found.is_local:
             return False
         inner, outer = (self.scope, found.scope) if found.is_local else (found.scope, self.scope)
-        return any(node is inner for node in ast.walk(outer))
+        return _contains(outer, inner)
+
+
+def _contains(outer: Scope, inner: Scope) -> bool:
+    """Whether one scope stands inside another one."""
+    if outer is inner or isinstance(inner, ast.Module):
+        return False
+    if isinstance(outer, ast.Module):
+        return True
+    first, last = outer.lineno, outer.end_lineno or outer.lineno
+    return first <= inner.lineno and (inner.end_lineno or inner.lineno) <= last
 
 
 def _elsewhere(reading: Reading) -> Iterator[_Elsewhere]:
@@ -131,11 +141,11 @@ def _with_others(cases: list[PythonCase], elsewhere: Sequence[_Elsewhere]) -> li
     """
     judged = []
     for found in cases:
-        new = [e.site for e in elsewhere if e.meets(found) and e.site.section == NEW_SECTION and not e.is_plain]
-        inside = [e.site for e in elsewhere if e.encloses(found)]
         if found.case.refusal or not any(found.case.flags(OLD_SECTION)):
             judged.append(found)
             continue
+        new = [e.site for e in elsewhere if e.meets(found) and e.site.section == NEW_SECTION and not e.is_plain]
+        inside = [e.site for e in elsewhere if e.encloses(found)]
         why = ""
         if inside:
             line = inside[0].node.lineno
@@ -153,14 +163,12 @@ def _without_closures(tree: ast.Module, found: PythonCase) -> PythonCase:
     """Refuse to move a store into a config of an enclosing function that puts other sections into it."""
     if found.is_local or found.case.refusal or not any(found.case.flags(OLD_SECTION)):
         return found
+    inner: set[int] = set()
     for outer in ast.walk(tree):
-        if not isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef) or outer is found.scope:
+        if not isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef) or not _contains(outer, found.scope):
             continue
-        nodes = list(ast.walk(outer))
-        if not any(node is found.scope for node in nodes):
-            continue
-        inner = set(map(id, ast.walk(found.scope)))
-        for node in nodes:
+        inner = inner or set(map(id, ast.walk(found.scope)))
+        for node in ast.walk(outer):
             if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
                 continue
             if node.attr in (OLD_SECTION, NEW_SECTION) and id(node) not in inner:

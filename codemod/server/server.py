@@ -54,7 +54,6 @@ class State:
     """What the server knows beside the texts."""
 
     given: Settings = field(default_factory=Settings)
-    unsafe: bool = False
     latest: dict[str, tuple[int | None, Analysis]] = field(default_factory=dict)
     pending: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     pulls: bool = False
