@@ -98,7 +98,7 @@ class Draft:
     """A finding before it has a code and a fix.
 
     `part` is the part of the case's fix that resolves it (empty: none does, `why` says why); `safe` whether that part
-    may be applied without asking.
+    may be applied without asking. `needed`: the part is not applied unless this finding is asked for.
     """
 
     severity: Severity
@@ -107,6 +107,7 @@ class Draft:
     part: str = ""
     safe: bool = True
     why: str = ""
+    needed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,8 @@ class Rule:
 
     `default`: it is on without being selected. `traceable`: it judges settings, so a trace may find more.
     `same_as`: the code that says the same about what the source shows. `needles`: it looks for other names than the
-    flag, and a file that has one of them is looked at if the rule is selected.
+    flag, and a file that has one of them is looked at if the rule is selected. `outdated`: what it finds is an old
+    spelling, which editors strike through.
     """
 
     code: str
@@ -144,3 +146,4 @@ class Rule:
     traceable: bool = False
     same_as: str = ""
     needles: tuple[bytes, ...] = ()
+    outdated: bool = False

@@ -301,7 +301,7 @@ def _chosen(case: _Sited, drafts: Sequence[Drafted], choice: Choice, kept: _Kept
     ]
     left = [is_asked and not is_exempt for is_asked, is_exempt in zip(asked, exempt, strict=True)]
     # A move is one piece: if one of its findings is not asked for, or exempted, none of it is applied.
-    blocked = {d.part for code, d in compress(drafts, map(not_, left)) if d.part == MOVE and code != "FSDP021"}
+    blocked = {d.part for _, d in compress(drafts, map(not_, left)) if d.part == MOVE and d.needed}
     return _Chosen(case, list(compress(drafts, left)), frozenset(blocked), any(exempt))
 
 

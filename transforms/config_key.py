@@ -26,6 +26,7 @@ must be exactly dist.use_megatron_fsdp at the root of the mapping: under any oth
     safety="Safe: the key moves inside one mapping.",
     source="megatron-bridge 0.6.2, training/utils/omegaconf_utils.py",
     check=check,
+    outdated=True,
     valid=(
         Example('X = {"ddp": {"use_megatron_fsdp": True}}\n'),
         Example('X = {"actor": {"dist": 1, "use_megatron_fsdp": True}}\n'),

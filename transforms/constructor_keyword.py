@@ -36,6 +36,7 @@ switch FSDP on somewhere else.""",
     safety="Safe: the keyword only moves to an object that this container alone uses.",
     source="megatron-bridge 0.6.2, training/config.py:146",
     check=check,
+    outdated=True,
     valid=(
         Example(
             "from megatron.core.distributed import DistributedDataParallelConfig\n"

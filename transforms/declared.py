@@ -23,6 +23,7 @@ def check(case: Case) -> Iterator[Draft]:
                 f"{spot.text}: over a base with ddp.use_megatron_fsdp on, old Bridge ignored this; now it counts",
                 spot.place,
                 MOVE,
+                needed=False,
             )
 
 

@@ -55,6 +55,7 @@ wherever somebody looks at the config.""",
     safety="Safe: an abstract run of the whole scope shows that the value is the same at every observation point.",
     source="megatron-bridge 0.6.2, training/config.py:1070 and 1345",
     check=check,
+    outdated=True,
     valid=(
         Example("def recipe():\n    cfg = base()\n    cfg.ddp.use_megatron_fsdp = False\n    return cfg\n"),
         Example("def load(model, args):\n    return wrap(model, use_megatron_fsdp=args.use_megatron_fsdp)\n"),

@@ -26,6 +26,7 @@ log line, so that training runs without FSDP. One list of words is one scope; th
     safety="Safe: the words of one list are run in order, as Hydra does.",
     source="megatron-bridge 0.6.2, training/utils/omegaconf_utils.py, with hydra-core 1.3",
     check=check,
+    outdated=True,
     valid=(
         Example('ARGS = ["ddp.use_megatron_fsdp=true"]\n'),
         Example('ARGS = ["engine.use_megatron_fsdp=true", "--use_megatron_fsdp", "true"]\n'),

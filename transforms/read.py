@@ -26,6 +26,7 @@ silence. `x or x` that comes out of the rename is written once, and an assert th
     safety="Safe: validate() sets both flags alike before anybody reads them.",
     source="megatron-bridge 0.6.2, training/config.py:1070, training/setup.py:535, training/train.py:621",
     check=check,
+    outdated=True,
     valid=(
         Example("def f(cfg):\n    return cfg.ddp is not None and cfg.ddp.use_megatron_fsdp\n"),
         Example("def f(cfg):\n    return cfg.dist.use_torch_fsdp2\n"),

@@ -30,6 +30,7 @@ truthy, and an unset one of a SimpleNamespace raises AttributeError.""",
     safety="Safe where the double of ddp is made in sight.",
     source="unittest.mock of the Python standard library",
     check=check,
+    outdated=True,
     valid=(
         Example("from types import SimpleNamespace\nx = SimpleNamespace(use_megatron_fsdp=False)\n"),
         Example("from unittest.mock import MagicMock\ncfg = MagicMock()\ncfg.ddp.use_megatron_fsdp = False\n"),

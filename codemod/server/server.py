@@ -19,6 +19,7 @@ from fsdp_migrate.api import Options
 from fsdp_migrate.editing import Analysis, Positions, analyse_text, fixes_of
 from fsdp_migrate.findings import Applicability, Edit, Finding, Severity
 from fsdp_migrate.reference import of_code
+from fsdp_migrate.registry import rules
 from fsdp_migrate.server.notebooks import Cell, Notebook, laid_out, sources
 from fsdp_migrate.settings import Chosen, Settings, SettingsError, checked
 
@@ -151,18 +152,15 @@ def _diagnostics(server: Server, analysis: Analysis) -> list[lsp.Diagnostic]:
 
 def _diagnostic(finding: Finding, where: lsp.Range) -> lsp.Diagnostic:
     message = finding.message if finding.fix is not None or not finding.why else f"{finding.message}\n{finding.why}"
-    moved = finding.code in _MOVED
+    outdated = any(rule.outdated for rule in rules() if rule.code == finding.code)
     return lsp.Diagnostic(
         range=where,
         message=message,
         severity=_SEVERITIES[finding.severity],
         code=finding.code,
         source=SOURCE,
-        tags=[lsp.DiagnosticTag.Deprecated] if moved else None,
+        tags=[lsp.DiagnosticTag.Deprecated] if outdated else None,
     )
-
-
-_MOVED: Final = frozenset({"FSDP001", "FSDP002", "FSDP003", "FSDP004", "FSDP005", "FSDP006"})
 
 
 def _range(positions: Positions, start: int, end: int) -> lsp.Range:
