@@ -33,7 +33,8 @@ def render(outcomes: Iterable[Outcome], totals: Totals) -> Iterator[str]:
 
 
 def _data(text: str) -> str:
-    return neutral(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    # Line ends are spelled out already.
+    return neutral(text).replace("%", "%25")
 
 
 def _property(text: str) -> str:
