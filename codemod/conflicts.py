@@ -7,9 +7,10 @@ the number of ranks that a command starts (``launch.ranks``) and, in examples, t
 
 A rule is one module in `transforms` with a function from a `Config` to `Conflict`s, wrapped by `check`. It asks with
 `get`, `is_any` and `exceeds`, which say nothing about what is unknown. An error needs a value that is known to be
-refused, and `is_since` where releases differ. `examples` writes the same settings in every language, `traced` those
-that only a whole recipe has. What is known about upstream goes into `upstream`. Codes: 101 to 119 for what validate()
-knows, 121 to 139 for what nothing validates, from 140 for version 2, checkpoints and overwritten settings.
+refused, and `is_since`, asked last, where releases differ. `examples` writes the same settings in every language,
+`traced` those that only a whole recipe has. What is known about upstream goes into `upstream`. Codes: 101 to 119 for
+what validate() knows, 121 to 139 for what nothing validates, from 140 for version 2, checkpoints and overwritten
+settings.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Final
 from fsdp_migrate.cases import Case, Draft, Example
 from fsdp_migrate.findings import Place, Severity
 from fsdp_migrate.transforms.plan import UNKNOWN
-from fsdp_migrate.upstream import COMPANIONS, FLAG, NEW_SECTION, OLD_SECTION, TARGETS
+from fsdp_migrate.upstream import COMPANIONS, FLAG, NEW_SECTION, OLD_SECTION, TARGETS, release_of
 
 NO_FIX: Final = object()
 
@@ -43,15 +44,15 @@ class Known:
 class Config:
     """What is known of one config at the end of the scope (or of the recipe) that makes it.
 
-    `fsdp` is whether Megatron FSDP is on; `anchor` the place that says so. `release` is one of `TARGETS`. `complete`:
-    sections of which everything that is not in `settings` has its class's default. `traced`: all of it was evaluated,
-    and `name` is the recipe's. `has_null`: None can be written where it stands.
+    `fsdp` is whether Megatron FSDP is on; `anchor` the place that says so. `target` is the release that was asked for,
+    or empty. `complete`: sections of which everything that is not in `settings` has its class's default. `traced`: all
+    of it was evaluated, and `name` is the recipe's. `has_null`: None can be written where it stands.
     """
 
     fsdp: bool
     anchor: Place
     settings: Mapping[str, Known]
-    release: str
+    target: str
     complete: frozenset[str] = frozenset()
     traced: bool = False
     name: str = ""
@@ -67,6 +68,11 @@ class Config:
     def sets(self, path: str) -> bool:
         """Whether anything, known or not, is stored at a path."""
         return path in self.settings
+
+    @property
+    def release(self) -> str:
+        """The one of `TARGETS` that it is for. Asked late: looking for an installed Bridge takes a while."""
+        return release_of(self.target)
 
     def is_since(self, release: str) -> bool:
         """Whether the config is for this Bridge release or a later one."""
@@ -152,7 +158,7 @@ def replacements(parts: frozenset[str]) -> dict[str, object]:
     return found
 
 
-def judged(settings: Mapping[str, Known], release: str, *, complete: frozenset[str], name: str = "") -> Case | None:
+def judged(settings: Mapping[str, Known], target: str, *, complete: frozenset[str], name: str = "") -> Case | None:
     """A traced recipe as a case; None where nothing says whether FSDP is on."""
     defaults = {path: Known(False) for path in _FLAGS[:1] if path.partition(".")[0] in complete}
     fsdp = effective_flag({**defaults, **settings})
@@ -160,7 +166,7 @@ def judged(settings: Mapping[str, Known], release: str, *, complete: frozenset[s
     anchor = next((place for place in flags if place is not None), Place(1, 1, 1, 1))
     if fsdp is None:
         return None
-    return Case("traced", name, config=Config(fsdp, anchor, settings, release, complete, True, name))
+    return Case("traced", name, config=Config(fsdp, anchor, settings, target, complete, True, name))
 
 
 def effective_flag(settings: Mapping[str, Known]) -> bool | None:

@@ -15,7 +15,6 @@ from fsdp_migrate.registry import rules
 from fsdp_migrate.run import Outcome
 from fsdp_migrate.trace import TracedRecipe, Unknown, trace_targets
 from fsdp_migrate.transforms.plan import UNKNOWN
-from fsdp_migrate.upstream import release_of
 
 Codes = Callable[[str], Collection[str]]
 """The codes that are asked for in a file."""
@@ -61,7 +60,7 @@ def case_of(recipe: TracedRecipe, target: str) -> Case | None:
             settings[path] = Known(value, place)
     sections = {setting.path.partition(".")[0] for setting in recipe.settings}
     complete = frozenset(section for section in sections if recipe.has_defaults(section))
-    return judged(settings, release_of(target), complete=complete, name=recipe.name)
+    return judged(settings, target, complete=complete, name=recipe.name)
 
 
 def _leaves(path: str, value: object) -> Iterator[tuple[str, object]]:

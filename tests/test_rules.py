@@ -12,7 +12,6 @@ from fsdp_migrate.cases import Example, Rule
 from fsdp_migrate.conflicts import Known, judged
 from fsdp_migrate.findings import Finding, Result
 from fsdp_migrate.registry import codes, enabled, rules
-from fsdp_migrate.upstream import release_of
 
 FILES = {
     "python": "recipes/recipe.py",
@@ -41,7 +40,7 @@ def migrate(rule: Rule, example: Example, *, unsafe: bool = False) -> Result:
 def traced(rule: Rule, example: Example) -> Result:
     settings = {path: Known(value) for path, value in json.loads(example.before).items()}
     sections = frozenset(path.partition(".")[0] for path in settings)
-    case = judged(settings, release_of(example.target), complete=sections)
+    case = judged(settings, example.target, complete=sections)
     assert case is not None
     source = example.before.encode()
     findings = [Finding(rule.code, d.severity, d.message, d.place) for d in rule.check(case)]

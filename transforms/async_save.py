@@ -10,7 +10,7 @@ from fsdp_migrate.findings import Severity
 
 
 def judge(config: Config) -> Iterator[Conflict]:
-    if config.fsdp and not config.is_since("0.5") and config.is_any("checkpoint.async_save", True):
+    if config.fsdp and config.is_any("checkpoint.async_save", True) and not config.is_since("0.5"):
         yield Conflict(
             "checkpoint.async_save",
             Severity.ERROR,

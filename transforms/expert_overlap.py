@@ -11,7 +11,7 @@ from fsdp_migrate.findings import Severity
 
 def judge(config: Config) -> Iterator[Conflict]:
     path = "model.overlap_moe_expert_parallel_comm"
-    if not config.fsdp or not config.is_since("0.5") or not config.is_any(path, True):
+    if not config.fsdp or not config.is_any(path, True) or not config.is_since("0.5"):
         return
     if config.is_any("ddp.fsdp_double_buffer", True):
         yield Conflict(

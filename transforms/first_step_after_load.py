@@ -12,7 +12,7 @@ from fsdp_migrate.findings import Severity
 def judge(config: Config) -> Iterator[Conflict]:
     for path in ("checkpoint.load", "checkpoint.pretrained_checkpoint"):
         value = config.get(path)
-        if config.fsdp and not config.is_since("0.5") and isinstance(value, str) and value:
+        if config.fsdp and isinstance(value, str) and value and not config.is_since("0.5"):
             yield Conflict(
                 path,
                 Severity.WARNING,

@@ -11,9 +11,10 @@ from fsdp_migrate.findings import Severity
 
 def judge(config: Config) -> Iterator[Conflict]:
     path = "dist.use_gloo_process_groups"
-    if config.is_since("0.5") or not config.fsdp or config.keeps_checkpoints is False:
+    if not config.fsdp or config.keeps_checkpoints is False:
         return
-    if config.is_any(path, False) and not config.is_any("optimizer.use_distributed_optimizer", False):
+    undistributed = config.is_any("optimizer.use_distributed_optimizer", False)
+    if config.is_any(path, False) and not undistributed and not config.is_since("0.5"):
         yield Conflict(
             path,
             Severity.ERROR if config.keeps_checkpoints else Severity.WARNING,

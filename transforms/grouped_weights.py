@@ -11,7 +11,7 @@ from fsdp_migrate.findings import Severity
 
 def judge(config: Config) -> Iterator[Conflict]:
     for path in ("model.moe_single_grouped_weight", "model.moe_single_grouped_bias"):
-        if config.fsdp and config.is_since("0.6") and config.is_any(path, True):
+        if config.fsdp and config.is_any(path, True) and config.is_since("0.6"):
             yield Conflict(path, Severity.ERROR, f"{path} does not go with Megatron FSDP", "set it to False", False)
 
 

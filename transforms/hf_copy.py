@@ -12,7 +12,7 @@ from fsdp_migrate.upstream import CKPT_FORMAT
 
 def judge(config: Config) -> Iterator[Conflict]:
     path = "checkpoint.also_save_hf_checkpoint"
-    if config.is_since("0.6") and config.is_any(path, True) and config.is_any(CKPT_FORMAT, "fsdp_dtensor"):
+    if config.is_any(path, True) and config.is_any(CKPT_FORMAT, "fsdp_dtensor") and config.is_since("0.6"):
         yield Conflict(
             path,
             Severity.ERROR,

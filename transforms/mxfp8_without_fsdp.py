@@ -15,7 +15,7 @@ _REUSE = "mixed_precision.reuse_grad_buf_for_mxfp8_param_ag"
 
 def judge(config: Config) -> Iterator[Conflict]:
     asked = all(config.is_any(path, value) for path, value in _GATHER.items())
-    if not config.fsdp and config.is_since("0.5") and asked and config.is_any(_REUSE, False):
+    if not config.fsdp and asked and config.is_any(_REUSE, False) and config.is_since("0.5"):
         yield Conflict(
             _REUSE,
             Severity.ERROR,

@@ -11,7 +11,7 @@ from fsdp_migrate.findings import Severity
 
 def judge(config: Config) -> Iterator[Conflict]:
     path, new = "ddp.grad_reduce_in_fp32", "ddp.megatron_fsdp_main_grads_dtype"
-    if not config.fsdp or not config.is_since("0.6") or not config.is_any(path, True):
+    if not config.fsdp or not config.is_any(path, True) or not config.is_since("0.6"):
         return
     if config.sets(new) and config.get(new) is not None:
         return

@@ -80,11 +80,11 @@ class ConfigCase:
 
 
 def analyse(
-    text: str, syntax: Syntax, path: str, release: str, inside: Iterable[tuple[int, int]] = ()
+    text: str, syntax: Syntax, path: str, target: str, inside: Iterable[tuple[int, int]] = ()
 ) -> Sequence[ConfigCase]:
     """All cases of a file. `inside` are places that segments of another language cover."""
     documents = syntax.documents(text)
-    reader = _Reader(text, syntax, documents, PurePath(path).name in _DUMPS, release)
+    reader = _Reader(text, syntax, documents, PurePath(path).name in _DUMPS, target)
     cases: list[ConfigCase] = []
     for number, document in enumerate(documents):
         cases += reader.document(document, number)
@@ -94,12 +94,12 @@ def analyse(
 
 
 class _Reader:
-    def __init__(self, text: str, syntax: Syntax, documents: Sequence[Node], dumped: bool, release: str) -> None:
+    def __init__(self, text: str, syntax: Syntax, documents: Sequence[Node], dumped: bool, target: str) -> None:
         self.text = text
         self.syntax = syntax
         self.documents = documents
         self.dumped = dumped
-        self.release = release
+        self.target = target
         self.lines = Lines(text)
         self.seen: list[tuple[int, int]] = []
 
@@ -348,7 +348,7 @@ class _Scope:
         place = next((place for place in flags if place is not None), None)
         if fsdp is None or place is None:
             return None
-        return Config(fsdp, place, self.settings, self.reader.release, has_null=bool(self.reader.syntax.null))
+        return Config(fsdp, place, self.settings, self.reader.target, has_null=bool(self.reader.syntax.null))
 
     def store(self, section: str, entry: Entry, path: Path, form: str, can: frozenset[str]) -> Iterator[plan.Event]:
         site = self._site(section, path, entry.value, form, entry)

@@ -16,7 +16,6 @@ from fsdp_migrate.config.tree import Entry, Node, Path
 from fsdp_migrate.findings import Edit
 from fsdp_migrate.languages import Asked, Found, UnreadableError
 from fsdp_migrate.segments import Document, Segment, Whole, decode
-from fsdp_migrate.upstream import release_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node as Syntax
@@ -35,7 +34,7 @@ def read(text: str, asked: Asked) -> Sequence[Found]:
     Raises:
         UnreadableError: it is not JSON.
     """
-    return analyse(text, JSON, asked.path, release_of(asked.target))
+    return analyse(text, JSON, asked.path, asked.target)
 
 
 class _Json:

@@ -17,7 +17,6 @@ from fsdp_migrate.config.tree import Entry, Node, Path
 from fsdp_migrate.findings import Edit
 from fsdp_migrate.languages import Asked, Found, UnreadableError
 from fsdp_migrate.segments import Document, Segment, Whole, decode
-from fsdp_migrate.upstream import release_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node as Syntax
@@ -40,7 +39,7 @@ def read(text: str, asked: Asked) -> Sequence[Found]:
     Raises:
         UnreadableError: it is not TOML.
     """
-    return analyse(text, TOML, asked.path, release_of(asked.target))
+    return analyse(text, TOML, asked.path, asked.target)
 
 
 class _Toml:

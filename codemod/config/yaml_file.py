@@ -14,7 +14,6 @@ from fsdp_migrate.config.tree import Entry, Node
 from fsdp_migrate.findings import Edit
 from fsdp_migrate.languages import Asked, Found, UnreadableError
 from fsdp_migrate.segments import Document, Segment, Whole, decode
-from fsdp_migrate.upstream import release_of
 
 __all__ = ["decode", "read", "split"]
 
@@ -43,7 +42,7 @@ def read(text: str, asked: Asked) -> Sequence[Found]:
     """
     from fsdp_migrate.config.scripts import places
 
-    return analyse(text, YAML, asked.path, release_of(asked.target), places(text, YAML.documents(text)))
+    return analyse(text, YAML, asked.path, asked.target, places(text, YAML.documents(text)))
 
 
 class _Yaml:

@@ -26,7 +26,6 @@ from fsdp_migrate.upstream import (
     NEW_SECTION,
     OLD_CLASS,
     OLD_SECTION,
-    release_of,
 )
 
 _DECIDES = re.compile(rf"{FLAG}|ConfigContainer\(|\.(?:{OLD_SECTION}|{NEW_SECTION})[ \t]*=(?!=)")
@@ -75,7 +74,7 @@ def analyse(module: Module, project: Project, target: str) -> list[PythonCase]:
             reading.notes = [*imported, *reading.notes]
         elsewhere += _elsewhere(reading)
         for root in reading.roots():
-            found = _case(module, reader, reading, root, foreign, release_of(target))
+            found = _case(module, reader, reading, root, foreign, target)
             if found is not None:
                 cases.append(found)
         loose += _loose(module.source, reading, foreign)
@@ -203,9 +202,7 @@ def _with_bases(cases: list[PythonCase]) -> list[PythonCase]:
     ]
 
 
-def _case(
-    module: Module, reader: Reader, reading: Reading, root: Path, foreign: str, release: str
-) -> PythonCase | None:
+def _case(module: Module, reader: Reader, reading: Reading, root: Path, foreign: str, target: str) -> PythonCase | None:
     sites = {n: s for n, s in reading.sites.items() if s.root == root}
     reads = tuple(s for s in reading.reads if s.root == root and s.section == OLD_SECTION)
     blocked = [b for b in reading.blocked if b.root[-len(root) :] == root or b.root == root]
@@ -227,7 +224,7 @@ def _case(
     spots = {n: _spot(module.source, s) for n, s in sites.items()}
     # A test that expects an exception has a config that is wrong on purpose.
     judged = not (foreign or reading.fails)
-    config, values = config_of(reading.notes, root, module.source, release) if judged else (None, {})
+    config, values = config_of(reading.notes, root, module.source, target) if judged else (None, {})
     says_nothing = not decision.companions and not decision.actions and decision.leak is None and not refusal
     if not old and says_nothing and config is None:
         return None

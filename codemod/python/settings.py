@@ -52,7 +52,7 @@ class Note(NamedTuple):
 
 
 def config_of(
-    notes: Sequence[Note], root: Path, source: Source, release: str
+    notes: Sequence[Note], root: Path, source: Source, target: str
 ) -> tuple[Config | None, dict[str, ast.expr]]:
     """What is known of the config at `root`, with the expressions its settings have; None if FSDP may be on or off."""
     names = ((*root, NEW_SECTION, FLAG), (*root, OLD_SECTION, FLAG))
@@ -83,7 +83,7 @@ def config_of(
     if fsdp is None:
         return None, {}
     assert deciding.value is not None
-    return Config(fsdp, source.place(*source.span(deciding.value)), settings, release), values
+    return Config(fsdp, source.place(*source.span(deciding.value)), settings, target), values
 
 
 def _value(node: ast.expr) -> object:

@@ -59,7 +59,7 @@ class ShellCase:
         return edits_of(self, parts)
 
 
-def analyse(script: Script, release: str) -> Sequence[ShellCase]:
+def analyse(script: Script, target: str) -> Sequence[ShellCase]:
     """All cases of a script."""
     lines = Lines(script.text)
     scopes = list(_scopes(script))
@@ -70,7 +70,7 @@ def analyse(script: Script, release: str) -> Sequence[ShellCase]:
     demand_few(flagged)
     for scope in flagged:
         seen |= {(w.start, w.end) for found in scope.lists for w in found.words}
-        case = _case(script, scope, groups[id(scope)], lines, release)
+        case = _case(script, scope, groups[id(scope)], lines, target)
         if case is not None:
             cases.append(case)
     loose = _loose(script, scopes, seen, lines)
@@ -260,7 +260,7 @@ def _disagreement(scope: Scope, group: Sequence[Scope]) -> str:
 # ── Cases ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _case(script: Script, scope: Scope, group: Sequence[Scope], lines: Lines, release: str) -> ShellCase | None:
+def _case(script: Script, scope: Scope, group: Sequence[Scope], lines: Lines, target: str) -> ShellCase | None:
     reader = _Reader(script, scope)
     block = (*_from_elsewhere(reader, scope, group), *reader.block(scope.steps))
     spots = {n: _spot(s, lines) for n, s in reader.sites.items()}
@@ -279,7 +279,7 @@ def _case(script: Script, scope: Scope, group: Sequence[Scope], lines: Lines, re
         spots[site.id] = _spot(site, lines)
     certain = not any(isinstance(step, Fork) for step in scope.steps)
     others = [found for other in group if other is not scope for found in other.lists]
-    config, settings = config_of(script, scope.lists, others, certain and len(group) == 1, lines, release)
+    config, settings = config_of(script, scope.lists, others, certain and len(group) == 1, lines, target)
     if not (old or reader.removed or decision.companions or config):
         return None
     root = f"${scope.variable}" if scope.variable else ""

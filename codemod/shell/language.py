@@ -8,7 +8,6 @@ from fsdp_migrate.languages import Asked, Found
 from fsdp_migrate.segments import Document, Segment, Whole, decode
 from fsdp_migrate.shell.analyse import analyse
 from fsdp_migrate.shell.words import script_of
-from fsdp_migrate.upstream import release_of
 
 __all__ = ["decode", "read", "split"]
 
@@ -19,4 +18,4 @@ def split(document: Document, path: str) -> Sequence[Segment]:
 
 def read(text: str, asked: Asked) -> Sequence[Found]:
     """The cases of one script. The grammar takes everything; what it does not understand is reported, not edited."""
-    return analyse(script_of(text), release_of(asked.target))
+    return analyse(script_of(text), asked.target)

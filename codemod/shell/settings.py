@@ -20,7 +20,7 @@ def config_of(
     others: Sequence[WordList],
     certain: bool,
     lines: Lines,
-    release: str,
+    target: str,
 ) -> tuple[Config | None, Mapping[str, Word]]:
     """What is known of the config that gets these words, with the words; None if FSDP may be on or off.
 
@@ -55,7 +55,7 @@ def config_of(
         if mine is not None and (override.value is None or overrides.single(override.value) != mine.value):
             settings[override.name] = Known(UNKNOWN, mine.place)
     fsdp = effective_flag(settings)
-    return (None if fsdp is None else Config(fsdp, anchor, settings, release)), words
+    return (None if fsdp is None else Config(fsdp, anchor, settings, target)), words
 
 
 def _ranks(lists: Sequence[WordList]) -> int:

@@ -13,7 +13,7 @@ from fsdp_migrate.cases import Draft
 from fsdp_migrate.conflicts import Known, effective_flag, judged
 from fsdp_migrate.findings import Severity
 from fsdp_migrate.registry import rules
-from fsdp_migrate.upstream import FLAG, NEW_SECTION, OLD_SECTION, release_of
+from fsdp_migrate.upstream import FLAG, NEW_SECTION, OLD_SECTION
 
 Settings = Mapping[str, Any]
 
@@ -47,7 +47,7 @@ def notes(settings: Settings, unknown: Settings | None = None) -> tuple[str, ...
 
 
 def _drafts(settings: Settings, unknown: Settings) -> Iterator[tuple[str, Draft]]:
-    case = judged(_known(settings, unknown), release_of(""), complete=_COMPLETE)
+    case = judged(_known(settings, unknown), "", complete=_COMPLETE)
     if case is not None and case.config is not None and case.config.fsdp:
         for rule in rules():
             yield from ((rule.code, draft) for draft in rule.check(case))
